@@ -32,7 +32,14 @@ def test_outcomes_of_one_process(tmp_path):
         assert attempt(KINDS[0], tmp_path / "case").verdict == verdict
 
 
-@pytest.mark.parametrize("name", find_kinds())
+# Kinds whose seeds are fits.
+FITTED = ("new model files", "requests")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in FITTED)) for name in find_kinds()],
+)
 def test_seed_files_work(name, tmp_path):
     kind = find_kinds()[name]
     make_seeds(kind, tmp_path)

@@ -348,6 +348,7 @@ def test_what_moving_parts_lack_is_said(labeled):
         model.inverse_transform(np.zeros((1, 4)))
     for refused in (
         lambda: model.summary(),
+        lambda: model.state_tree(0),
         lambda: model.impute(X, n_imputations=2),
         lambda: model.sample(2, given={"0": 1.0}),
     ):

@@ -9,7 +9,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from partwise import MCFA, MCVQ, Recommender, drift, load, make_survey
+from partwise import (
+    MCFA,
+    MCVQ,
+    PartsImputer,
+    Recommender,
+    Translations,
+    drift,
+    load,
+    make_survey,
+)
 from partwise.serve import Limits
 from tests.serve.client import client, talk
 
@@ -180,6 +189,68 @@ def test_arrow_in_and_out(folder, frame, model):
     assert pl.read_ipc_stream(filled.content).equals(model.impute(rows))
     assert bad.status_code == 422
     assert bad.json()["error"].startswith("The body is not an Arrow IPC stream")
+
+
+@pytest.mark.parametrize("days", [1e308, -1e308, 2**63, 3_000_000])
+def test_days_beyond_the_calendar_are_refused(days, folder):
+    """They were read, and overflowed when they were written."""
+    (answer,) = ask(folder, (ROWS + "explain", {"row": {"seen": days}}))
+    assert answer.status_code == 422
+    assert "days are out of range." in answer.json()["error"]
+
+
+def test_an_imputer_of_a_table_reads_its_columns(tmp_path, frame):
+    """It was served as if all columns were numbers."""
+    imputer = PartsImputer(2, 2, n_fits=1, random_state=0).fit(frame)
+    imputer.save(tmp_path / "survey.safetensors")
+    rows = records(frame.drop_nulls()[:5])
+    for row in rows[1:]:
+        row |= dict.fromkeys(list(row)[:3])
+    full, filled, ends = ask(
+        tmp_path,
+        (ROWS + "impute", {"rows": rows[:1]}),
+        (ROWS + "impute", {"rows": rows}),
+        (ROWS + "impute", {"rows": rows, "coverage": 0.8}),
+    )
+    assert full.json()["rows"] == rows[:1]
+    missing = frame.drop_nulls()[:5].with_row_index()
+    missing = missing.with_columns(
+        pl.when(pl.col("index") == 0).then(pl.col(name)) for name in frame.columns[:3]
+    )
+    expected = records(imputer.impute(missing.drop("index")))
+    for row, other in zip(filled.json()["rows"], expected, strict=True):
+        for name, value in row.items():
+            near = isinstance(value, float)
+            assert value == (pytest.approx(other[name]) if near else other[name]), name
+    assert ends.status_code == 200
+    assert len(ends.json()["lower"]) == 5
+
+
+@pytest.mark.parametrize("by", ["row", "part"])
+def test_rows_that_move_are_answered(by, tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 6))
+    moves = Translations((2, 3), max_shift=1, by=by)
+    model = MCVQ(2, 2, transformations=moves, random_state=0).fit(X)
+    model.save(tmp_path / "survey.safetensors")
+    rows = [{f"{d}": value for d, value in enumerate(row)} for row in X[:2].tolist()]
+    missing = [row | {"0": None} for row in rows]
+    filled, states, scores, explained, cells = ask(
+        tmp_path,
+        (ROWS + "impute", {"rows": missing, "coverage": 0.8}),
+        (ROWS + "states", {"rows": rows}),
+        (ROWS + "scores", {"rows": rows}),
+        (ROWS + "explain", {"row": rows[0]}),
+        (ROWS + "anomalous_cells", {"rows": rows}),
+    )
+    Y = X[:2].copy()
+    Y[:, 0] = np.nan
+    got = [row["0"] for row in filled.json()["rows"]]
+    np.testing.assert_allclose(got, model.impute(Y)[:, 0])
+    assert states.json()["states"] == model.predict_states(X[:2]).tolist()
+    assert all(0 < p <= 1 for row in states.json()["probabilities"] for p in row)
+    np.testing.assert_allclose(scores.json()["log_likelihood"], model.score_samples(X[:2]))
+    assert explained.status_code == 200
+    assert (cells.status_code, "cannot answer" in cells.json()["error"]) == (404, True)
 
 
 def test_damaged_arrow_streams_are_refused(folder, frame):

@@ -198,6 +198,7 @@ class MovingEstimator(TransformedRows, StateRows):
     dependence = _in_place(StateRows.dependence)
     summary = _in_place(StateRows.summary)
     state_profiles = _in_place(StateRows.state_profiles)
+    state_tree = _in_place(StateRows.state_tree)
     anomalous_cells = _in_place(StateRows.anomalous_cells)
     add_states = _in_place(StateRows.add_states)
     predict_columns = _in_place(StateRows.predict_columns)

@@ -25,6 +25,7 @@ from partwise.serve.records import Records, Scalar, as_json_object, as_scalar
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from partwise.data.table import Schema
     from partwise.typing import Frame
 
 # Options of a question; questions with the same name and options are answered together.
@@ -55,10 +56,17 @@ class Table:
     """
 
     def __init__(self, estimator: BaseEstimator) -> None:
-        self.estimator, self._schema = estimator, schema_of(estimator)
+        # An imputer keeps the kinds of its columns with the first of its models.
+        self.estimator = estimator
+        self._schema = schema_of(getattr(estimator, "model_", estimator))
         names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
         self.records = Records([str(name) for name in names], self._schema)
-        kinds = (_States if isinstance(estimator, MCVQ) else _Methods)(estimator)
+        moves = getattr(estimator, "transformations", None) is not None
+        kinds = (
+            _States(estimator)
+            if isinstance(estimator, MCVQ) and not moves
+            else _Methods(estimator, self._schema)
+        )
         self._answers: dict[str, Callable[..., Answered]] = {
             name: answer
             for name, verb, answer in (
@@ -69,7 +77,9 @@ class Table:
             )
             if hasattr(estimator, verb)
         }
-        more = {"predict": "impute", **{q: q for q in ("anomalous_cells", "explain", "sample")}}
+        more = {"predict": "impute", "explain": "explain", "sample": "sample"}
+        if not moves:
+            more["anomalous_cells"] = "anomalous_cells"
         if getattr(getattr(estimator, "_fitted", None), "reference", None) is not None:
             more["drift"] = "anomaly_scores"
         can = [question for question, verb in more.items() if hasattr(estimator, verb)]
@@ -155,19 +165,28 @@ class _States:
 class _Methods:
     """Answers of any other estimator, by its public methods."""
 
-    def __init__(self, estimator: BaseEstimator) -> None:
-        self._estimator = estimator
+    def __init__(self, estimator: BaseEstimator, schema: Schema | None) -> None:
+        self._estimator, self._schema = estimator, schema
 
     def impute(self, X: Array, coverage: float | None) -> Answered:
-        filled = np.asarray(self._estimator.impute(X))
+        rows = X if self._schema is None else self._schema.decode(X)
+        filled = self._numbers(self._estimator.impute(rows))
         if coverage is None:
             return (filled,)
-        return filled, *map(np.asarray, self._estimator.predict_interval(X, coverage=coverage))
+        ends = self._estimator.predict_interval(rows, coverage=coverage)
+        return filled, *map(self._numbers, ends)
+
+    def _numbers(self, table: Array | Frame) -> Array:
+        if self._schema is None:
+            return np.asarray(table)
+        return self._schema.encode(table, tell=False)
 
     def states(self, X: Array) -> Answered:
         found = np.asarray(self._estimator.predict_states(X))
-        m = np.asarray(self._estimator.transform(X)).reshape(len(X), found.shape[1], -1)
-        return found, m.max(axis=2)
+        m = np.asarray(self._estimator.transform(X))
+        sizes = getattr(self._estimator, "n_states_", m.shape[1] // found.shape[1])
+        parts = np.split(m, np.cumsum(np.broadcast_to(sizes, found.shape[1]))[:-1], axis=1)
+        return found, np.stack([part.max(axis=1) for part in parts], axis=1)
 
     def classes(self, X: Array) -> Answered:
         return (self._estimator.predict_proba(X),)
