@@ -2,8 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
+
+TESTS = [Path(__file__).parent / name for name in ("tests", "tests_papers")]
 
 # Set before numpy is imported: test workers share the cores, so BLAS keeps to one thread each.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -16,6 +20,15 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::sklearn.exceptions.ConvergenceWarning")
     # A UserWarning by its class, a deprecation by its meaning.
     config.addinivalue_line("filterwarnings", "default::numpy.exceptions.VisibleDeprecationWarning")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for examples in docstrings where there are some: not in the tests themselves."""
+    found = yield
+    if any(folder in file_path.parents for folder in TESTS):
+        return [each for each in found if not isinstance(each, DoctestModule)]
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,15 @@ SLOW = {
 }
 # Pages on what is built on the library; tests_papers runs their code.
 OF_PAPERS = {"docs/benchmarks.md", "docs/reproduce.md"}
+# Pages whose code runs for a second or more.
+LONG = {
+    "docs/choose.md",
+    "docs/large_tables.md",
+    "docs/migrate.md",
+    "docs/privacy.md",
+    "docs/streaming.md",
+    "docs/tables.md",
+}
 # Pages that read data sets which cannot be shipped.
 NEEDS_DATA = {"docs/aspect.md", "docs/ratings.md"}
 
@@ -47,7 +56,9 @@ def blocks(page):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        pytest.param(
+            name, marks=[pytest.mark.slow] * (name in SLOW) + [pytest.mark.ci] * (name in LONG)
+        )
         for name, page in zip(names(PAGES), PAGES, strict=True)
         if blocks(page) and name not in OF_PAPERS
     ],
@@ -79,7 +90,7 @@ def assert_same_output(printed, shown):
 
 
 def test_lists_of_pages_are_up_to_date():
-    assert set(names(PAGES)) >= SLOW | NEEDS_DATA | OF_PAPERS
+    assert set(names(PAGES)) >= SLOW | LONG | NEEDS_DATA | OF_PAPERS
 
 
 @pytest.mark.parametrize("name", names(PAGES))

@@ -57,6 +57,7 @@ def test_divisions_that_agree_or_say_nothing():
     assert np.mean(shuffled) < 0.1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("resample", ["halves", "bootstrap", "seeds"])
 def test_planted_parts_come_back(resample):
     rng = np.random.default_rng(0)
@@ -71,6 +72,7 @@ def test_planted_parts_come_back(resample):
     assert found.part_agreements.shape == (4, 2)
 
 
+@pytest.mark.ci
 def test_a_part_of_noise_does_not():
     """Columns that a single row binds together come back with that row only."""
     rng = np.random.default_rng(1)
@@ -97,6 +99,7 @@ def test_columns_in_another_order_have_the_same_agreement():
     assert_allclose(module._companions(*moved), module._companions(parts, refit)[order])
 
 
+@pytest.mark.ci
 def test_every_kind_of_input():
     rng = np.random.default_rng(3)
     X = planted(rng, C=60)

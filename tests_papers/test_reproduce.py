@@ -307,6 +307,7 @@ def reproduced(tmp_path_factory):
     return result, folder
 
 
+@pytest.mark.ci
 def test_the_rest_go_on_and_the_exit_code_tells(reproduced):
     result, _ = reproduced
     assert result.exit_code == 3, result.output

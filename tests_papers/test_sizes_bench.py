@@ -13,6 +13,7 @@ def table():
     return kind.repeat(4, axis=1) + 0.2 * rng.normal(size=(80, 8))
 
 
+@pytest.mark.ci
 def test_the_grid_is_chosen_by_cells_and_compared(table):
     told = []
     problem = sizes_grid.Problem(table, "gaussian", (1, 2), (2, 3))
@@ -28,6 +29,7 @@ def test_the_grid_is_chosen_by_cells_and_compared(table):
     assert len(trial.train) + len(trial.test) == 72 * 8
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("categories", [False, True])
 def test_without_lace_ours_are_measured_and_it_is_said(table, categories, monkeypatch):
     monkeypatch.setattr(_lace, "is_installed", lambda: False)

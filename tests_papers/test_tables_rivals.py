@@ -104,6 +104,7 @@ def small(table, monkeypatch):
     return [tables_rivals.OURS, *kept]
 
 
+@pytest.mark.ci
 def test_rivals_are_judged_beside_ours_and_absent_ones_named(small):
     rows = tables_rivals.tables_rivals(Setting())
     assert [row["method"] for row in rows[:-1]] == 3 * small
@@ -134,6 +135,7 @@ def test_ranks_and_the_worst_table():
     assert "time, theirs / ours" not in broken
 
 
+@pytest.mark.ci
 def test_measurements_are_kept_and_not_made_again(small, tmp_path, monkeypatch):
     setting = Setting(resume=tmp_path)
     rows = tables_rivals.tables_rivals(setting)
@@ -146,6 +148,7 @@ def test_measurements_are_kept_and_not_made_again(small, tmp_path, monkeypatch):
     assert len(fewer) == len(rows) - 1
 
 
+@pytest.mark.ci
 def test_chained_forests_know_levels_by_their_votes(table):
     holes = tables_rivals.Trial(table).holes
     filled = _rivals.RIVALS["random forests"].fill(holes)

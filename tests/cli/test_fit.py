@@ -63,6 +63,7 @@ def test_fit_says_what_it_read_guessed_and_found(fitted):
     assert "answer1" not in list(model.feature_names_in_)
 
 
+@pytest.mark.ci
 def test_fit_finds_sizes_by_itself_and_speaks_json(survey, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     survey.to_csv("table.tsv", sep="\t", index=False)

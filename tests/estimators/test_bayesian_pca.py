@@ -653,6 +653,7 @@ def test_the_subspace_is_paid_for():
     assert abs(mixture.lower_bound_ - whole.lower_bound_) < 0.3  # unpaid it would be 0.8 above
 
 
+@pytest.mark.ci
 def test_weights_are_repetitions_of_labelled_rows():
     rng = np.random.default_rng(0)
     X = np.concatenate([gaussian(rng, 40), gaussian(rng, 40) + 0.3])

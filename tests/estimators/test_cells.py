@@ -162,6 +162,7 @@ def test_a_fit_of_cells_is_that_of_their_table():
     assert_allclose(a.score(train.table(), sample_weight=weight), by_hand)
 
 
+@pytest.mark.ci
 def test_a_search_finds_the_sizes_that_rows_were_drawn_from():
     rng = np.random.default_rng(0)
     means = rng.normal(size=(3, 3, 24)) * (np.arange(24) % 3 == np.arange(3)[:, None])[:, None, :]

@@ -338,6 +338,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
     assert n_writing > 0
 
 
+@pytest.mark.ci
 def test_a_search_for_sizes_resumes(monkeypatch, tmp_path):
     path = tmp_path / "sizes.checkpoint"
     rows = HOLED[:, ::12]

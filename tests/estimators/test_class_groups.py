@@ -236,6 +236,7 @@ def test_bad_arguments_are_refused(drawn, arguments, message):
         model.fit(drawn[0])
 
 
+@pytest.mark.ci
 def test_groups_without_parts_say_nothing():
     rng = np.random.default_rng(0)
     X = np.where(rng.integers(2, size=100), 2.0, -2.0)[:, None] + rng.normal(size=(100, 4))

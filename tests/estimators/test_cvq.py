@@ -57,6 +57,7 @@ def test_finds_the_states_it_was_drawn_from(seed, spread):
     assert_allclose(np.mean(left**2), np.mean(model.noise_variance_ / X.var(axis=0)), rtol=0.1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )

@@ -56,6 +56,7 @@ def test_evidence_never_falls_and_the_fit_goes_on_from_it(model):
     assert all(move["gain"] <= 0 for move in refused)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_other_seeds_and_holes(missing):
     X, parts = planted(seed=3, n_rows=200, missing=missing)
@@ -64,6 +65,7 @@ def test_other_seeds_and_holes(missing):
     assert adjusted_rand_score(parts, found.parts_) == 1.0
 
 
+@pytest.mark.ci
 def test_one_of_both_may_be_given():
     X, _ = planted(seed=1, n_rows=150)
     some = MCFA("auto", 2, random_state=0).fit(X)
@@ -95,6 +97,7 @@ def test_weights_are_repetition():
     assert_allclose(one.lower_bound_, two.lower_bound_, rtol=1e-3)
 
 
+@pytest.mark.ci
 def test_sparse_classes_and_files(model, tmp_path):
     X, _ = planted(n_rows=100, missing=0.2)
     stored = np.nan_to_num(X)
@@ -144,6 +147,7 @@ def test_sizes_of_columns_that_never_change():
     assert np.isfinite(model.reconstruct(np.ones((10, 3)))).all()
 
 
+@pytest.mark.ci
 def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch):
     monkeypatch.setattr("partwise.fitting.options.SAMPLE_ROWS", 150)
     X, parts = planted()

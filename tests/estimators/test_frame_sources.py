@@ -141,7 +141,10 @@ def test_pandas_frames_are_the_table_in_memory(in_pandas):
     assert_same_model(fitted(blocks), in_pandas, blocks, whole)
 
 
-@pytest.mark.parametrize("workers", [None, pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize(
+    "workers",
+    [None, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.ci)],
+)
 def test_dask_is_the_table_in_memory(workers):
     dask_frame = pytest.importorskip("dask.dataframe")
     X = dask_frame.from_pandas(survey().to_pandas(), npartitions=3)
@@ -301,6 +304,7 @@ def test_writing_continues_where_it_was_interrupted(in_memory, tmp_path):
     assert pl.read_parquet(files).equals(expected)
 
 
+@pytest.mark.ci
 def test_imputer_of_files(tmp_path):
     folder = write(tmp_path, "parquet")
     with pytest.warns(UserWarning, match="note"):

@@ -97,6 +97,7 @@ def test_factors_hold_their_tongue_where_states_know(survey):
     assert losses[1] < 1.05 * losses[0]
 
 
+@pytest.mark.ci
 def test_fits_are_averaged(survey):
     imputer = PartsImputer(2, 4, n_factors=0, n_fits=3, random_state=0).fit(survey.frame)
     assert len(imputer.models_) == 3

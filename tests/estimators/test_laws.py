@@ -76,6 +76,7 @@ def test_the_bound_never_falls(law, prior, gating):
     assert np.all(np.isfinite(model.score_samples(X)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "law",
     [pytest.param(law, marks=pytest.mark.slow) if law == "zero_inflated" else law for law in LAWS],

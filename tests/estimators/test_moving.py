@@ -115,6 +115,7 @@ def test_threads_change_nothing_and_files_keep_all(scene, tmp_path):
     assert_array_equal(again.shifts(X), model.shifts(X))
 
 
+@pytest.mark.ci
 def test_classes_of_shifted_rows():
     X, _, states = shifted(240)
     moves = Translations((8, 8), max_shift=2)
@@ -123,6 +124,7 @@ def test_classes_of_shifted_rows():
     assert np.mean(model.predict(new) == new_states[:, 0]) > 0.9
 
 
+@pytest.mark.ci
 def test_other_maps_and_likelihoods_go_through():
     rng = np.random.default_rng(0)
     series = np.stack(
@@ -140,6 +142,7 @@ def test_other_maps_and_likelihoods_go_through():
         assert np.isfinite(model.score(X))
 
 
+@pytest.mark.ci
 def test_checkpoint_of_a_moving_fit(tmp_path):
     X, _, _ = shifted(80)
     model = MCVQ(2, 2, random_state=0, transformations=Translations((8, 8), max_shift=1))

@@ -182,6 +182,7 @@ def test_reversed_levels_mirror_the_numbers():
     assert_allclose(a.reconstruct(X), 6 - b.reconstruct(6 - X), atol=0.02)
 
 
+@pytest.mark.ci
 def test_classes_are_learned_and_told():
     X, _, factors = drawn_levels(10, 300, (1, 1), 6, noise=0.3)
     truth = np.where(factors[0][:, 0] > 0, "high", "low")

@@ -135,6 +135,7 @@ def test_reasons_are_of_the_prediction(kind):
             assert_allclose(found.choice, model.predict(person, [found.item])[0], rtol=1e-5)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["states", "implicit"])
 def test_reasons_need_memory_in_proportion_to_the_ratings(kind):
     n = 3000

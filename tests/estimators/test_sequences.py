@@ -50,6 +50,7 @@ def fitted(drawn):
     return MCVQ(2, 2, n_classes=2, class_chain=True, random_state=0).fit(drawn[0], lengths=LENGTHS)
 
 
+@pytest.mark.ci
 @MODELS
 def test_chains_are_found(model, drawn):
     X, y = drawn

@@ -66,6 +66,7 @@ def trials(X, prior, n_states=None):
     )  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_shapes_have_three_parts_of_nine_states(missing):
     X = make_shapes().data
@@ -86,7 +87,7 @@ def drawn_and_found(likelihood):
     "likelihood",
     [
         "gaussian",
-        "categorical",
+        pytest.param("categorical", marks=pytest.mark.ci),
         pytest.param("bernoulli", marks=pytest.mark.slow),
         pytest.param("poisson", marks=pytest.mark.slow),
     ],
@@ -200,6 +201,7 @@ def test_weight_is_repetition_and_sparse_is_dense():
         assert other.lower_bound_ == pytest.approx(weighted.lower_bound_, rel=1e-6)
 
 
+@pytest.mark.ci
 def test_one_size_alone():
     X, parts, _ = draw(n=150)
     model = auto(X, n_parts=3)
@@ -326,7 +328,7 @@ def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch, tmp_path):
 
 
 def test_states_have_a_largest_number():
-    X, _, _ = draw(n=60)
+    X, _, _ = draw(n=60, per_part=3, n_idle=0)
     assert auto(X, sizes=SizeOptions(max_states=2)).n_states_.max() == 2
     for wrong in ({"sample": 0}, {"max_states": 1.5}, {"sample": "all"}):
         with pytest.raises(ValueError, match="must be a whole number"):
@@ -377,6 +379,7 @@ def test_no_size_of_a_grid_is_better_on_real_tables(name):
     assert max(found) - min(found) < 2
 
 
+@pytest.mark.ci
 def test_other_divisions_of_the_columns_are_tried_at_the_end():
     X, parts, states = draw(n=120, per_part=4, n_idle=0)
     true = [np.flatnonzero(parts == k) for k in range(3)]
@@ -427,6 +430,7 @@ def test_other_states_are_tried_in_the_division_that_is_nearest():
     assert search.columns._first_gain(found, iter(proposals), {(0,), (1,)}) is None
 
 
+@pytest.mark.ci
 def test_divided_columns_go_through_all_moves_again():
     X, parts, states = draw(n=120, per_part=4, n_idle=0)
     search = Search(trials(X, Prior()), lambda: False, FitLog(0))

@@ -63,13 +63,13 @@ class LevelledMCFA(MCFA):
 
 # Without n_classes the checks' labels are the classes.
 ESTIMATORS = [
-    MCVQ(2, 2, random_state=0),
+    MCVQ(2, 2, tol=0.1, random_state=0),
     MCFA(2, 1, tol=0.1, random_state=0),
-    PartsImputer(2, 2, n_fits=2, random_state=0),
-    CVQ(2, 2, random_state=0),
-    AspectModel(2, beta=0.9, random_state=0),
+    PartsImputer(2, 2, n_factors=2, n_fits=2, random_state=0),
+    CVQ(2, 2, tol=0.1, random_state=0),
+    AspectModel(2, beta=0.9, tol=0.1, random_state=0),
     GVQ(3, random_state=0),
-    BayesianPCA(),
+    BayesianPCA(tol=1e-2),
     BayesianPCAMixture(tol=1e-2, random_state=0),
 ]
 

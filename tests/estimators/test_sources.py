@@ -95,6 +95,7 @@ def test_other_models_take_rows_too(estimator, small_blocks, tmp_path):
     np.testing.assert_allclose(found.transform(rows), model.transform(X), atol=1e-6)
 
 
+@pytest.mark.ci
 def test_a_mixture_of_many_rows_goes_on_from_some(monkeypatch):
     X, y = planted()
     settings = {"n_components": 2, "max_dimension": 2, "max_iter": 20, "random_state": 0}

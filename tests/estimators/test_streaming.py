@@ -43,10 +43,19 @@ def quick(**changes):
     ("model", "data"),
     [
         (MCVQ(4, 4, random_state=0), X),
-        (MCVQ(4, 4, gating="standard", prior=None, random_state=0), X),
+        pytest.param(
+            *(MCVQ(4, 4, gating="standard", prior=None, random_state=0), X),
+            marks=pytest.mark.ci,
+        ),
         (MCVQ(4, 4, random_state=0), HOLED),
-        (MCVQ(4, 4, likelihood="bernoulli", random_state=0), BITS),
-        (MCVQ(4, 4, likelihood="categorical", random_state=0), sparse.csr_array(LEVELS)),
+        pytest.param(
+            *(MCVQ(4, 4, likelihood="bernoulli", random_state=0), BITS),
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            *(MCVQ(4, 4, likelihood="categorical", random_state=0), sparse.csr_array(LEVELS)),
+            marks=pytest.mark.ci,
+        ),
         (MCVQ(4, 4, likelihood="poisson", random_state=0), sparse.csr_array(LEVELS - 1.0)),
         (MCFA(4, 2, tol=1e-2, random_state=0), X),
         pytest.param(
@@ -66,6 +75,7 @@ def test_a_stream_ends_near_the_batch(model, data):
     assert score > batch - 0.02 * abs(batch)
 
 
+@pytest.mark.ci
 def test_labels_are_learned_from_a_stream():
     y = np.array(FACES.target_names)[FACES.target]
     model = MCVQ(4, 4, streaming=quick(), random_state=0)
@@ -75,6 +85,7 @@ def test_labels_are_learned_from_a_stream():
     assert right[0] > right[1] - 0.05
 
 
+@pytest.mark.ci
 def test_blocks_in_another_order_teach_the_same():
     model = MCVQ(4, 4, random_state=0)
     one = stream(MCVQ(4, 4, random_state=0, streaming=quick()).fit(TRAIN[:300]), TRAIN[300:])
@@ -168,6 +179,7 @@ def test_flat_factors_do_not_go_on_from_a_fit():
 # --- drift ---
 
 
+@pytest.mark.ci
 def test_what_has_drifted_is_forgotten():
     old, new = TRAIN[:450], 1.0 - TRAIN[450:]
     found = {}

@@ -314,6 +314,7 @@ def test_whole_numbers_stay_whole_in_polars():
     assert filled["a"].to_list() == np.rint(exact["a"].to_numpy()).tolist()
 
 
+@pytest.mark.ci
 def test_several_completed_tables_are_draws_of_the_model(survey, model):
     table = survey.frame.iloc[:40]
     draws = model.impute(table, n_imputations=100, random_state=1)

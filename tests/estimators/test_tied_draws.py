@@ -98,6 +98,7 @@ def test_a_move_changes_the_joint_density_by_what_it_was_judged_by():
     assert max(gains) > 100.0
 
 
+@pytest.mark.ci
 def test_shapes_are_found_from_random_starts():
     truth = MCVQ(3, 9, random_state=0).fit(SHAPES).parts_
     known = truth >= 0

@@ -10,8 +10,20 @@ from tests.golden.cases import FITS, FITTED, REPLACED, STORED, answers_of_file, 
 from tests.golden.compare import differences
 from tests.golden.store import read, write
 
+# Searches of a second or more.
+LONG = {
+    "search-mcfa-auto",
+    "search-mcvq-auto",
+    "search-mcvq-auto-table",
+    "search-mcvq-classes-auto",
+    "search-imputer-numbers",
+    "search-recommender",
+}
 
-@pytest.mark.parametrize("name", FITTED)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.ci] * (name in LONG)) for name in FITTED]
+)
 def test_a_fit_is_as_recorded(name):
     fit = FITTED[name]
     expected = read(FITS / f"{fit.same_as or name}.npz")

@@ -674,6 +674,7 @@ def test_the_bound_of_labelled_fits_never_falls(Estimator, gating):
     assert np.mean(model.predict(X) == y) > 0.6
 
 
+@pytest.mark.ci
 def test_drawn_classes_follow_their_posterior():
     """Monte Carlo EM: rounds of draws give classes and states their exact probabilities."""
     core, source, theta = mcvq_case(prior=None, closed=True, labels=LABELS["some"], seed=12)

@@ -203,6 +203,7 @@ def moving_shapes(n, seed, side=9):
     return ink.reshape(n, -1) + 0.1 * rng.normal(size=(n, side * side)), places
 
 
+@pytest.mark.ci
 def test_estimator_finds_parts_that_move():
     X, _ = moving_shapes(100, 0)
     moves = Translations((9, 9), max_shift=5, by="part")
@@ -280,6 +281,7 @@ def test_shifts_are_plotted(labeled):
     plt.close(display.figure_)
 
 
+@pytest.mark.ci
 def test_files_threads_and_checkpoints_change_nothing(labeled, tmp_path):
     X, y, model = labeled
     given = np.where(np.arange(60) < 50, y, None)

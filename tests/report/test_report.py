@@ -697,6 +697,7 @@ def test_colors_of_parts_differ():
     assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors)
 
 
+@pytest.mark.ci
 def test_how_sure_the_parts_are_is_told_when_it_is_known(model, shapes, table_model, table):
     assert ", agreement " not in "".join(Page(render(collect(model, image_shape=(11, 11)))).text)
     how = {"n_fits": 2, "resample": "seeds", "random_state": 0}
