@@ -246,6 +246,10 @@ def test_a_cell_is_scored_by_its_levels_share():
         for level in model.levels_
     )
     assert_allclose(every, 1)
+    shares = model.predict_proba_columns(held.others().table())
+    own = [shares[f"x{d}"][row] for row, d in zip(held.rows, held.columns, strict=True)]
+    at = np.searchsorted(model.levels_, held.values)
+    assert_allclose(np.log(np.stack(own)[np.arange(len(at)), at]), found)
     # By hand: interval of a Gaussian with the row's mean and variance.
     known = model._fitted
     core, theta, group = core_of(known.model, object), known.params, known.columns[0]

@@ -435,6 +435,20 @@ def test_any_columns_given_any_others(survey, model):
     assert cheating["number1"].iloc[0] == found["number1"].iloc[0]
 
 
+@pytest.mark.parametrize("frame", [None, pd.DataFrame, pl.DataFrame])
+def test_columns_of_numbers_are_predicted_without_a_change_of_the_rows(frame):
+    """Of rows that are an array, or a frame, which may lack columns."""
+    values = np.random.default_rng(0).normal(size=(40, 3))
+    holed = np.where(np.arange(3) == 1, np.nan, values)
+    X, Z = (v.copy() if frame is None else frame(dict(zip("abc", v.T))) for v in (values, holed))
+    model = MCVQ(1, 2, random_state=0).fit(X)
+    expected = model.impute(Z)[:, [1]]
+    assert_allclose(model.predict_columns(X, [1] if frame is None else ["b"]), expected)
+    assert_array_equal(np.asarray(X), values)
+    if frame is not None:
+        assert_allclose(model.predict_columns(X[["c", "a"]], ["b"]), expected)
+
+
 def test_rows_drawn_given_some_cells(survey, model):
     known = {"group0": model.column_levels_["group0"][0], "number1": 0.5}
     rows, states = model.sample(500, given=known, random_state=0)

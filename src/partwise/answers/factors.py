@@ -213,6 +213,16 @@ def _of_levels(
     return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs, max_rows))
 
 
+def predict_proba_columns(
+    fitted: FittedFactors, X: Matrix, places: Sequence[int], n_jobs: int | None = None
+) -> dict[int, Array]:
+    """Probability of each ordered level in every row, given the row: {place: (n, L)}."""
+    if not has_levels(fitted):
+        return {}
+    shares = _of_levels(fitted, X, lambda shares: shares[:, list(places)], n_jobs)
+    return {d: shares[:, i] for i, d in enumerate(places)}
+
+
 def interval(
     fitted: FittedFactors, X: Matrix, tail: float, n_jobs: int | None = None
 ) -> tuple[Array, Array]:

@@ -17,7 +17,15 @@ from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
 from partwise.data.frame_passes import Unseen, encode_frames, survey_frames
 from partwise.data.frame_sources import Frames, FrameStore, frames_of
-from partwise.data.frames import all_numbers, as_table, frame_of, index_of, names_of, with_own_names
+from partwise.data.frames import (
+    all_numbers,
+    as_numbers,
+    as_table,
+    frame_of,
+    index_of,
+    names_of,
+    with_own_names,
+)
 from partwise.data.table import Likelihood, Schema
 from partwise.estimators._gated import GatedEstimator
 from partwise.estimators._rows import without_names
@@ -179,7 +187,13 @@ class TableRows(GatedEstimator):
             return self._one_row(given), None
         if schema is not None and frame_of(given) != "array":
             return schema.encode_some(given).astype(dtype), index_of(given)
-        return self._checked(given), index_of(given)
+        names = self._fitted.names
+        if names is None or frame_of(given) == "array" or set(names) <= set(names_of(given)):
+            return self._checked(given), index_of(given)
+        known = np.asarray(as_numbers(given), dtype=float)
+        rows = np.full((len(known), len(names)), np.nan)
+        rows[:, [self._fitted.place_of(name) for name in names_of(given)]] = known
+        return without_names(lambda: self._checked(rows)), index_of(given)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -211,7 +211,8 @@ class TableVerbs(TableRows):
         asked = list(columns) if isinstance(columns, Sequence | np.ndarray) else [columns]
         asked = [columns] if isinstance(columns, str) else asked
         places = [tables.place_of(self._fitted, name) for name in asked]
-        coded, index = self._read_given(given if X is None else X)
+        given_rows, index = self._read_given(given if X is None else X)
+        coded = given_rows.copy()  # rows of numbers are X itself
         coded[:, places] = np.nan
         filled = self._impute(coded)
         if self._fitted.schema is None:

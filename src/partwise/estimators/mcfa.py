@@ -312,9 +312,8 @@ class MCFA(TransformedRows, TableVerbs):
         return copula if mixed else super()._asked
 
     def _level_probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
-        if not copula.is_mixed(self._fitted):
-            return {}
-        return copula.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
+        answers_of = copula if copula.is_mixed(self._fitted) else answers
+        return answers_of.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
 
     def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
         if not copula.is_mixed(self._fitted):
