@@ -440,7 +440,10 @@ def test_columns_of_numbers_are_predicted_without_a_change_of_the_rows(frame):
     """Of rows that are an array, or a frame, which may lack columns."""
     values = np.random.default_rng(0).normal(size=(40, 3))
     holed = np.where(np.arange(3) == 1, np.nan, values)
-    X, Z = (v.copy() if frame is None else frame(dict(zip("abc", v.T))) for v in (values, holed))
+    X, Z = (
+        v.copy() if frame is None else frame(dict(zip("abc", v.T, strict=True)))
+        for v in (values, holed)
+    )
     model = MCVQ(1, 2, random_state=0).fit(X)
     expected = model.impute(Z)[:, [1]]
     assert_allclose(model.predict_columns(X, [1] if frame is None else ["b"]), expected)
