@@ -135,6 +135,23 @@ def test_every_fit_infers_rows_once(survey, monkeypatch):
     assert sum(calls) == 3 * (len(survey.frame) + 1)
 
 
+def test_rows_of_the_fit_are_not_asked_again(bent, monkeypatch):
+    asked = []
+
+    def counted(self, fits, coded, n_jobs):
+        asked.append(len(coded))
+        return ask(self, fits, coded, n_jobs)
+
+    ask = blending.Blend.asked
+    monkeypatch.setattr(blending.Blend, "asked", counted)
+    imputer = PartsImputer(1, 3, random_state=0)
+    filled = imputer.fit_transform(bent[1])
+    assert asked == [400, 400]  # for weights on held-out cells, and with all cells
+    pd.testing.assert_frame_equal(imputer.transform(bent[1]), filled)
+    assert asked == [400] * 3
+    assert len(imputer.transform(bent[1][:7])) == 7
+
+
 def test_no_fit_is_calibrated_unasked(survey, monkeypatch):
     monkeypatch.setattr(course, "calibrate", None)
     PartsImputer(2, 3, n_fits=2, random_state=0).fit(survey.frame)

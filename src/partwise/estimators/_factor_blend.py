@@ -224,7 +224,8 @@ class Blend:
             factors=self.factors if weights[1].any() else None,
             copula=self.copula if weights[2].any() else None,
         )
-        found = found._curved(replace(answers, blend=found), coded, hidden, weight, loss)
+        answers = answers.with_blend(found)
+        found = found._curved(answers, coded, hidden, weight, loss)
         return replace(found, calibration=found.calibrated(answers, coded, hidden, weight))
 
     def _curved(
@@ -289,15 +290,13 @@ class Blend:
 
             found[d] = replace(found[d], scale=fitting_scale(below, of_rows[d]))
         blend = replace(self, regressions=found)
-        answers = replace(answers, blend=blend)
         return replace(blend, calibration=blend.calibrated(answers, coded, hidden, weight))
 
-    def with_refits(self, asked: Regressor, fits: Sequence[FittedStates], coded: Array) -> Blend:
-        """The same with regressions fitted again, to all cells of rows (n, D)."""
-        X = self.asked(fits, coded, None).features
-        found = {}
+    def with_refits(self, asked: Regressor, answers: Answers) -> Blend:
+        """The same with regressions fitted again, to all cells of rows."""
+        X, found = answers.features, {}
         for d, old in self.regressions.items():
-            new = Regression.of(asked, X, coded[:, d], old.inputs)
+            new = Regression.of(asked, X, answers.coded[:, d], old.inputs)
             found[d] = replace(old, model=new.model)
         return replace(self, regressions=found)
 
@@ -305,7 +304,7 @@ class Blend:
         self, answers: Answers, coded: Array, hidden: Array, weight: Array
     ) -> Calibration:
         """Corrections of probabilities by those of held-out numbers."""
-        answers, pit, column, row = replace(answers, blend=self), [], [], []
+        answers, pit, column, row = answers.with_blend(self), [], [], []
         for d in np.flatnonzero(self.columns.numbers & hidden.any(axis=0)):
             rows = np.flatnonzero(hidden[:, d])
             pit.append(answers.spread(int(d), rows).below(coded[rows, d].astype(float)))
@@ -429,10 +428,18 @@ class Answers:
         assert self.blend.curves is not None
         return self.blend.curves.predict(*self.imputed)
 
+    def with_blend(self, blend: Blend) -> Answers:
+        """The same of other weights or regressions of the same models."""
+        new, known = replace(self, blend=blend), vars(self)
+        # What does not depend on the change need not be computed again.
+        kept = ["_posteriors", *(["features"] if blend.weights is self.blend.weights else [])]
+        vars(new).update({name: known[name] for name in kept if name in known})
+        return new
+
     @cached_property
     def features(self) -> Array:
         """All columns as numbers, imputed without regressions; (n, W)."""
-        plain = replace(self, blend=replace(self.blend, curves=None, regressions={}))
+        plain = self.with_blend(replace(self.blend, curves=None, regressions={}))
         known = np.where(np.isnan(self.coded), plain.values("squared"), self.coded)
         return self.blend.columns.spread(known).astype(float)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from partwise.data.table import Likelihood
 from partwise.estimators._factor_blend import (
     MORE_ITERATIONS,
     MOST_COMPARED_ROWS,
+    Answers,
     Blend,
     hidden_cells,
 )
@@ -41,6 +42,17 @@ FEWER_STATES = 8
 LEAST_COLUMNS = 3
 
 
+class Learned(NamedTuple):
+    """Models whose predictions are averaged, how others are blended with them, and the answers.
+
+    The answers are for rows that the last step has asked for, if any.
+    """
+
+    models: list[MCVQ]
+    blend: Blend | None
+    answers: Answers | None
+
+
 @dataclass(frozen=True)
 class ImputerFits:
     """Arguments of an imputer, and the fits that follow from them."""
@@ -56,10 +68,8 @@ class ImputerFits:
     n_fits: int
     n_jobs: int | None
 
-    def learn(
-        self, X: DataLike, sample_weight: ArrayLike | None, seed: Seed
-    ) -> tuple[list[MCVQ], Blend | None]:
-        """Models whose predictions are averaged, and how others are blended with them."""
+    def learn(self, X: DataLike, sample_weight: ArrayLike | None, seed: Seed) -> Learned:
+        """All that is learned from rows."""
         first = self.model(self.n_parts, self.n_states, seed)
         rows = self._as_numbers(training_rows(first, X, sample_weight))
         rng, *others = later_generator(seed).spawn(self.n_fits)
@@ -96,7 +106,7 @@ class ImputerFits:
         rows: TrainingRows,
         rng: np.random.Generator,
         others: Sequence[np.random.Generator],
-    ) -> tuple[list[MCVQ], Blend | None]:
+    ) -> Learned:
         """Fit all models; where rows are few, without the cells on which they are compared."""
         if isinstance(rows.X, RowSource) and rows.X.shape[0] <= MOST_COMPARED_ROWS:
             rows = replace(rows, X=rows.X[0 : rows.X.shape[0]])  # as rows given in memory
@@ -119,7 +129,7 @@ class ImputerFits:
             own = replace(shown, weight=weight)
             models.append(fit_coded(self._sized(model, rows), own, quick=quick))
         if not blends:
-            return models, None
+            return Learned(models, None, None)
         fits = [fitted_of(model) for model in models]
         blend = Blend.fitted_to(fits, shown, self.n_factors, self.copula, rng, self.n_jobs)
         which = np.sort(rng.permutation(len(rows.weight))[:MOST_COMPARED_ROWS])
@@ -135,12 +145,13 @@ class ImputerFits:
                 model.set_params(max_iter=MORE_ITERATIONS)
                 fit_coded(model, replace(rows, weight=weight), again=True)
             blend = blend.continued(rows)
-        if blend.curves is not None:
-            answers = blend.asked([fitted_of(model) for model in models], some, self.n_jobs)
-            blend = blend.refitted(answers, rows.weight[which])
+        if blend.curves is None and residual is None:
+            return Learned(models, blend, None)
+        answers = blend.asked([fitted_of(model) for model in models], some, self.n_jobs)
+        blend = blend.refitted(answers, rows.weight[which])
         if residual is not None:
-            blend = blend.with_refits(residual, [fitted_of(model) for model in models], some)
-        return models, blend
+            blend = blend.with_refits(residual, answers)
+        return Learned(models, blend, answers.with_blend(blend))
 
     def _with_more_parts(self, model: MCVQ, rows: TrainingRows) -> MCVQ:
         """The quick fit, or one with more parts of fewer states, while the ELBO rises."""

@@ -156,6 +156,35 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         -------
         self
         """
+        self._check_arguments()
+        self._learn(X, sample_weight)
+        return self
+
+    def fit_transform(
+        self, X: DataLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Matrix | Frame:
+        """`fit`, then `transform` of the same rows, in less time than separately.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (C, D)
+            NaN and None are missing.
+        y : ignored
+        sample_weight : array-like of shape (C,), optional
+
+        Returns
+        -------
+        filled : ndarray or DataFrame of shape (C, D), with states (C, D + K)
+        """
+        self._check_arguments()
+        self._answers = self._learn(X, sample_weight)
+        try:
+            return self.transform(X)
+        finally:
+            del self._answers
+
+    def _check_arguments(self) -> None:
+        """Raise an error for arguments that are wrong."""
         for name, least in (("n_factors", 0), ("n_fits", 1)):
             if not isinstance(getattr(self, name), Integral) or getattr(self, name) < least:
                 raise ValueError(
@@ -173,7 +202,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"residual={self.residual!r} must be a scikit-learn regressor, or None."
             )
-        return self._adopt(*self._fits().learn(X, sample_weight, self.random_state))
+
+    def _learn(self, X: DataLike, sample_weight: ArrayLike | None) -> Answers | None:
+        """Fit to rows; what is known about them, if anything."""
+        models, blend, answers = self._fits().learn(X, sample_weight, self.random_state)
+        self._adopt(models, blend)
+        return answers
 
     def _fits(self) -> ImputerFits:
         sizes = self.n_parts, self.n_states, self.sizes
@@ -234,6 +268,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     def _asked(self, coded: Array) -> Answers:
         """What the models say about the missing cells of coded rows."""
+        known = getattr(self, "_answers", None)
+        if known is not None and np.array_equal(known.coded, coded, equal_nan=True):
+            return known
         fits, blend = self._fitted
         if blend is None:
             columns = NumberColumns.of(fits[0])
