@@ -132,6 +132,7 @@ def test_more_known_ratings_make_smaller_errors(X, states, factors):
     assert rows[0]["factors gains"] == pytest.approx(gain)
 
 
+@pytest.mark.ci
 def test_ways_of_asking_begin_at_the_same_place(X, factors, monkeypatch):
     monkeypatch.setattr(ratings_active, "LEAST_RATINGS", 10)
     monkeypatch.setattr(ratings_active, "N_QUESTIONS", (1, 2))

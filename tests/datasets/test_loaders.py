@@ -233,6 +233,7 @@ def test_movielens(size, shape, counts):
     assert (bunch.timestamp is None) == (size == "1m")
 
 
+@pytest.mark.ci
 @needs("eachmovie.npz")
 def test_eachmovie():
     bunch = load_eachmovie()

@@ -122,6 +122,7 @@ def test_revision_counts_a_weight_as_repetition():
     assert_allclose(found[0].state_counts, found[1].state_counts, rtol=1e-9)
 
 
+@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_states_are_revised_if_iterations_are_few(monkeypatch):
     calls, revised = [], states.States.revised

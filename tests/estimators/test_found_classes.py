@@ -32,6 +32,7 @@ def rows():
     return planted(3, 400, np.random.default_rng(0))
 
 
+@pytest.mark.ci
 def test_their_number_is_found(rows):
     X, z = rows
     X = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
@@ -59,6 +60,7 @@ def test_labels_are_classes(rows):
     assert_array_equal(model.classes_, ["a", "b", "c"])
 
 
+@pytest.mark.ci
 def test_blocks_and_threads_find_the_same(rows):
     fits = [
         MCVQ(6, 3, n_classes="auto", n_jobs=n_jobs, random_state=0).fit(rows[0])

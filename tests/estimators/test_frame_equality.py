@@ -145,6 +145,7 @@ def streamed(**options):
     return MCVQ(2, 3, likelihood="auto", streaming=how, random_state=0, max_iter=5, **options)
 
 
+@pytest.mark.ci
 def test_partial_fit_does_not_depend_on_the_files(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "STREAMED_ROWS", 150)
     folder = write(tmp_path, "parquet")
@@ -183,6 +184,7 @@ def test_partial_fit_of_arrays_out_of_memory(monkeypatch):
 # --- results with options ---
 
 
+@pytest.mark.ci
 def test_options_of_methods_when_writing(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()

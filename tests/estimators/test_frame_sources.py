@@ -157,6 +157,7 @@ def test_dask_is_the_table_in_memory(workers):
         assert_same_model(fitted(X), expected, X, whole)
 
 
+@pytest.mark.ci
 def test_weights_and_labels(in_memory, tmp_path):
     folder, rng = write(tmp_path, "parquet"), np.random.default_rng(1)
     weight = rng.integers(3, size=N)

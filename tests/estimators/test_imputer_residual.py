@@ -66,6 +66,7 @@ def test_intervals_of_the_table_cover_what_they_say(curved, fits):
         assert abs(inside.to_numpy()[hidden[:, :3]].mean() - coverage) < 0.06
 
 
+@pytest.mark.ci
 def test_samples_are_of_the_same_distribution(fits):
     holed, _, bent = fits
     missing = holed["c"].isna()

@@ -92,6 +92,7 @@ def test_shapes_are_reconstructed_and_filled(n_states, seed):
     np.testing.assert_array_equal(filled[~removed], train[~removed])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_faces_fall_into_their_parts(seed):
     faces = make_faces(600, random_state=seed)

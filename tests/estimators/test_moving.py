@@ -104,6 +104,7 @@ def test_no_shift_equals_the_plain_model():
     assert_array_equal(still.shifts(X), 0)
 
 
+@pytest.mark.ci
 def test_threads_change_nothing_and_files_keep_all(scene, tmp_path):
     X, _, model = scene
     two = clone(model).set_params(n_jobs=2).fit(X)

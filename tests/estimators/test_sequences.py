@@ -233,6 +233,7 @@ def test_latent_numbers_streams_and_sources_are_refused(fitted, drawn, tmp_path)
         MCVQ(2, 2, random_state=0).fit(X, y).predict(X, lengths=LENGTHS)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [MCVQ, MCFA])
 def test_likelihood_by_samples_of_the_prior(kind, drawn):
     """The rule of the papers agrees with the exact sum within its error."""

@@ -138,6 +138,7 @@ def test_a_saved_model_keeps_the_support(model, tmp_path):
     pd.testing.assert_frame_equal(rows, again)
 
 
+@pytest.mark.ci
 def test_automatic_sizes_keep_narrow_seasons_narrow():
     """Dates in three seasons of seven days: neither intervals nor samples fill the year."""
     frame = bookings(300)[["grams", "price", "day", "kind"]]

@@ -260,6 +260,7 @@ def test_filled_tables_keep_what_was_there(survey, model):
     assert right[hidden].mean() > (survey.complete["group0"] == most).mean() + 0.05
 
 
+@pytest.mark.ci
 def test_polars_says_the_same(survey, model):
     pl = pytest.importorskip("polars")
     table = survey.frame.copy()

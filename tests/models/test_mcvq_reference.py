@@ -189,7 +189,7 @@ def test_a_column_never_observed_takes_no_part(gating, prior):
     assert_array_equal(pair.theta.gates[:, 1], gates)
 
 
-@pytest.mark.parametrize("gate_entropy", [0.4, 20.0])
+@pytest.mark.parametrize("gate_entropy", [0.4, pytest.param(20.0, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("prior", [PRIOR, None], ids=["conjugate", "flat"])
 @pytest.mark.parametrize("gating", GATINGS)
 def test_steps_with_an_entropic_prior(gating, prior, gate_entropy):
@@ -393,6 +393,7 @@ def test_rows_are_inferred_anew_as_well_as_a_fit_knew_them(seed):
     assert model.bound(prepared, Stats(rows, np.empty(0), ())) >= trace[-1]
 
 
+@pytest.mark.ci
 def test_draws_follow_the_exact_posterior():
     """Averaged over many rounds, drawn states and parts have their exact probabilities."""
     pair = Lockstep("gaussian", (2, 3), "factorised", None, seed=2)

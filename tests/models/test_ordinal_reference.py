@@ -387,6 +387,7 @@ def test_likelihood_of_rows_by_quadrature(n_classes):
         assert np.abs(error).max() < 0.2
 
 
+@pytest.mark.ci
 def test_likelihood_of_two_parts_by_quadrature():
     """With open gates the parts depend on each other; with closed ones they do not."""
     for hard in (False, True):

@@ -99,6 +99,7 @@ def test_stability_as_table(stability):
     display.figure_.canvas.draw()
 
 
+@pytest.mark.ci
 def test_stability_of_an_estimator_is_computed():
     X = make_shapes().data[::3]
     model = MCVQ(3, 9, random_state=0).fit(X)

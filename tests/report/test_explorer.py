@@ -37,7 +37,13 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+# Kinds of models of a plain run: all together take many seconds.
+SOME = ("numbers", "levels", "factors")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.ci] * (name not in SOME)) for name in MODELS]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_are_inferred_as_python_does(name, browser, table, tmp_path):
     estimator, convert = MODELS[name]

@@ -10,6 +10,8 @@ from partwise.report import write_report
 from tests.common.browser import opened
 from tests.common.explorer import AGREE
 
+pytestmark = pytest.mark.ci
+
 
 def gray(values, limits):
     return np.rint(255 * np.clip((values - limits[0]) / (limits[1] - limits[0]), 0, 1))

@@ -108,6 +108,7 @@ def mixed():
     return frame
 
 
+@pytest.mark.ci
 def test_tables_of_several_kinds(browser, mixed, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -166,6 +167,7 @@ def test_tables_of_several_kinds(browser, mixed, tmp_path):
             assert said.startswith(f"{wanted.sum()} rows found")
 
 
+@pytest.mark.ci
 def test_the_overview_of_a_table(browser, mixed, tmp_path):
     frame = mixed.set_axis([f"person {i}" for i in range(len(mixed))])
     with warnings.catch_warnings():
@@ -207,6 +209,7 @@ def test_the_overview_of_a_table(browser, mixed, tmp_path):
         )
 
 
+@pytest.mark.ci
 def test_the_row_agrees_with_the_list_of_anomalous_cells(browser, tmp_path):
     """A listed cell has the list's expected value and mark until a value changes, in any part."""
     rng = np.random.default_rng(0)

@@ -214,6 +214,7 @@ def test_factors(factor_model, factor_page, table):
     assert "state" not in re.sub(r"\(.*?\)", "", text)
 
 
+@pytest.mark.ci
 def test_the_command_takes_factors_and_classes(factor_model, table, tmp_path):
     unnamed = clone(factor_model).fit(table.to_numpy())
     model_file, data, out = (tmp_path / name for name in ("m.safetensors", "x.npy", "r.html"))

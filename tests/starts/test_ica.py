@@ -1,6 +1,7 @@
 """Independent components with weights, with too few rows, and as the start of features."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import hadamard
 
@@ -62,6 +63,7 @@ def test_what_is_found_is_kept_where_the_rest_does_not_come_to_rest(monkeypatch)
     assert widths == [8, 4, 2]
 
 
+@pytest.mark.ci
 def test_more_rounds_lose_nothing_where_rows_are_few(monkeypatch):
     X, bits = mixed(0, 50, 1150)  # fewer than 50 * 51 / 2
 
