@@ -1,11 +1,21 @@
 """Quantiles of mixtures, against bisection."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from partwise.answers.imputation import MOST_EVALUATIONS, Spread, mixture, smallest_reaching
+from partwise import MCFA
+from partwise.answers.imputation import (
+    MOST_EVALUATIONS,
+    Spread,
+    mixture,
+    of_factors,
+    smallest_reaching,
+)
+from partwise.fitted import fitted_of
 
 m = 300
 
@@ -78,3 +88,14 @@ def test_mixtures_of_both_and_ends_that_agree():
     assert_allclose(found, bisected(both.below, p, *both.ends(p)), rtol=0, atol=1e-7)
     one = np.zeros(m)  # a point: nothing lies between the ends
     assert_allclose(smallest_reaching(lambda x: (x >= 0.0) * 1.0, p, one, one), 0.0)
+
+
+def test_deviations_in_units_near_the_largest_number_are_finite():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    fitted = fitted_of(MCFA(1, 1, random_state=0).fit(X))
+    (group,) = fitted.columns
+    wide = replace(fitted, columns=(replace(group, scale=np.full(3, 1.7e308)),))
+    X[:, 0] = np.nan
+    with np.errstate(over="raise"):
+        found = of_factors(wide, np.where(np.isnan(X), X, 0.0))
+    assert np.isfinite(found.deviation).all()

@@ -43,3 +43,14 @@ def test_grids_search_for_classes(tumors):
     grid = GridSearchCV(MCVQ(2, random_state=0, n_classes=2), {"n_states": [1, 3]}, cv=2)
     best = grid.set_params(scoring="roc_auc").fit(X, np.where(y, "b", "m")).best_params_
     assert best == {"n_states": 3}
+
+
+def test_classes_asked_for_after_the_fit_are_not_there_yet():
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    model = MCVQ(2, 2, random_state=0)
+    assert not hasattr(model, "predict")
+    model.fit(X).set_params(n_classes=2)
+    with pytest.raises(AttributeError) as caught:
+        model.predict(X)
+    assert "no classes; set n_classes, or fit with labels" in str(caught.value.__cause__)
+    assert hasattr(model.fit(X), "predict")

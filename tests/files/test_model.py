@@ -15,6 +15,7 @@ import pytest
 import safetensors.numpy
 from numpy.testing import assert_array_equal
 
+from partwise import MCVQ
 from partwise.files import model as model_files
 from partwise.files.contents import CONTENTS
 from partwise.files.model import ModelFileError, load, save
@@ -264,7 +265,7 @@ def test_the_file_is_plain_safetensors_with_a_json_header(path):
         (np.random.default_rng(0), "Generator"),
         ([1, {2}], "set"),
         (1j, "complex"),
-        ({1: "a"}, "dict"),
+        ({1.5: "a"}, "dict"),
         (model_files, "module"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -325,6 +326,20 @@ def test_other_dataclasses_are_refused(path):
 
     with pytest.raises(TypeError, match="argument 'prior' of Toy is a Options"):
         save(toy(prior=Options()), path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{1: "size"}, ["a", "b"], ("a", "b"), np.array(["a", "b"]), np.array(["a", "b"], object)],
+    ids=lambda names: type(names).__name__,
+)
+def test_names_of_parts_in_all_forms_are_kept(names, path):
+    """Arrays and numbered names, as in the documentation, could not be saved."""
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    model = MCVQ(2, 2, max_iter=100, random_state=0).fit(X).set_params(part_names=names)
+    model.save(path)
+    assert load(path).part_names_ == model.part_names_
+    assert model.part_names_[1] in ("size", "b")
 
 
 # ------------------------------------------------------------------------------ damaged files

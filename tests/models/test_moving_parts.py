@@ -351,6 +351,7 @@ def test_what_moving_parts_lack_is_said(labeled):
     for refused in (
         lambda: model.summary(),
         lambda: model.state_tree(0),
+        lambda: model.imputations(X),
         lambda: model.impute(X, n_imputations=2),
         lambda: model.sample(2, given={"0": 1.0}),
     ):

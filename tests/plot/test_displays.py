@@ -466,3 +466,11 @@ def test_shades_leave_out_the_extremes_of_noise():
 )
 def test_percent(share, text):
     assert percent(share) == text
+
+
+def test_factors_of_units_whose_squares_overflow_are_viewed_without_a_warning():
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    model = MCFA(1, 1, random_state=0).fit(X)
+    model.loadings_ = model.loadings_ * 1e200
+    with np.errstate(over="raise"):
+        view(model)

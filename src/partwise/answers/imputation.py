@@ -217,7 +217,9 @@ def of_factors(fitted: FittedFactors, X: Array, n_jobs: int | None = None) -> Ga
         np.concatenate(field)
         for field in zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
     )
-    return GaussianCells(group.decode(mean), np.sqrt(np.maximum(variance, 1e-12)) * group.scale)
+    with np.errstate(over="ignore"):
+        deviation = np.sqrt(np.maximum(variance, 1e-12)) * group.scale
+    return GaussianCells(group.decode(mean), np.minimum(deviation, np.finfo(float).max))
 
 
 def level_shares_of(told: GaussianCells, before: Array, values: Array) -> Array:

@@ -76,6 +76,7 @@ def read_part_names(given: PartNames | None, n_parts: int) -> list[str]:
     names = [f"part{k}" for k in range(n_parts)]
     if given is None:
         return names
+    given = given.tolist() if isinstance(given, np.ndarray) else given
     pairs = dict(given) if isinstance(given, Mapping) else dict(enumerate(given))
     if not set(pairs) <= set(range(n_parts)) or (
         not isinstance(given, Mapping) and len(pairs) != n_parts

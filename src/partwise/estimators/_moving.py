@@ -201,6 +201,7 @@ class MovingEstimator(TransformedRows, StateRows):
     state_tree = _in_place(StateRows.state_tree)
     anomalous_cells = _in_place(StateRows.anomalous_cells)
     add_states = _in_place(StateRows.add_states)
+    imputations = _in_place(StateRows.imputations)
     predict_columns = _in_place(StateRows.predict_columns)
 
     def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:

@@ -24,7 +24,10 @@ from partwise.typing import DataLike, Frame, Matrix
 
 def has_classes(estimator: BaseEstimator) -> bool:
     """Whether there is, or will be after fit, a class variable."""
-    if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
+    will_be = (
+        not hasattr(estimator, "_fitted") and getattr(estimator, "n_classes", None) is not None
+    )
+    if not will_be and not hasattr(estimator, "classes_"):
         how = "set n_classes, or fit" if hasattr(estimator, "n_classes") else "fit"
         raise AttributeError(f"The model has no classes; {how} with labels.")
     return True

@@ -19,6 +19,7 @@ header key         meaning
 
 None, booleans, integers, finite floats, strings and lists stand for themselves. Every
 JSON object has one key, which is its type: ``{"tuple": [...]}``, ``{"dict": {...}}``,
+``{"numbered": [[key, value], ...]}`` (a dict whose keys are whole numbers),
 ``{"float": "nan"}``, ``{"array": tensor}``, ``{"unicode": tensor}`` (code points, last axis
 the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array of scalars),
 ``{"options": {"class": ..., "fields": ...}}`` (a dataclass in ``_OPTIONS``) and ``{"estimator":
@@ -465,8 +466,8 @@ def _encode(value: Decoded, owner: str, name: str, arrays: dict[str, np.ndarray]
 
     if isinstance(value, np.generic):
         value = value.item()
-    elif isinstance(value, np.ndarray) and arrays is None and value.dtype.kind in "iu":
-        value = value.tolist()  # a short list of sizes or groups
+    elif isinstance(value, np.ndarray) and arrays is None and value.dtype.kind in "iuUO":
+        value = value.tolist()  # a short list of sizes, groups or names
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -477,6 +478,8 @@ def _encode(value: Decoded, owner: str, name: str, arrays: dict[str, np.ndarray]
         return {"tuple": [inside(i, item) for i, item in enumerate(value)]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: inside(key, item) for key, item in value.items()}}
+    if isinstance(value, dict) and all(type(key) is int for key in value):
+        return {"numbered": [[key, inside(key, item)] for key, item in value.items()]}
     if isinstance(value, np.ndarray) and arrays is not None:
         return _encode_array(value, owner, name, arrays)
     cls = type(value)
@@ -537,7 +540,7 @@ def _refuse_value(value: object, owner: str, name: str) -> NoReturn:
     where = f"{owner}, at {name!r}," if name else owner
     raise TypeError(
         f"{where} is a {kind}, which a model file cannot store: use numbers, strings, None, or "
-        "lists, tuples and string-keyed dicts of these."
+        "lists, tuples and dicts of these, whose keys are strings or whole numbers."
     )
 
 
@@ -553,6 +556,8 @@ def decode(node: Node, arrays: Mapping[str, np.ndarray]) -> Decoded:
             return tuple(decode(item, arrays) for item in body)
         case "dict":
             return {key: decode(item, arrays) for key, item in body.items()}
+        case "numbered":
+            return {int(key): decode(item, arrays) for key, item in body}
         case "float":
             return float(body)
         case "array":

@@ -304,7 +304,9 @@ def _states(estimator: BaseEstimator) -> StatesView:
 
 def _factors(estimator: BaseEstimator) -> FactorsView:
     loadings = np.asarray(estimator.loadings_, dtype=float).transpose(0, 2, 1)  # (K, J, D)
-    between, inside = (loadings**2).sum(axis=1), np.asarray(estimator.noise_variance_, dtype=float)
+    with np.errstate(over="ignore"):
+        between = (loadings**2).sum(axis=1)
+    inside = np.asarray(estimator.noise_variance_, dtype=float)
     common = _common(estimator, np.asarray(estimator.offsets_, dtype=float), between, inside)
     # A factor's share of the variance of the part's columns, each in its own units.
     gates = common["gates"].T / np.maximum(common["gates"].sum(axis=0), 1e-300)[:, None]
@@ -325,12 +327,16 @@ class _Common(TypedDict):
     explained: np.ndarray
 
 
+_LARGEST = np.finfo(float).max / 2
+
+
 def _common(
     estimator: BaseEstimator, center: np.ndarray, between: np.ndarray, inside: np.ndarray
 ) -> _Common:
     """Give the fields that do not depend on what parts have, from moments of columns (K, D)."""
-    with np.errstate(over="ignore"):  # infinite, where a square in the user's unit is
-        total = between + inside
+    # A square in the user's unit may be infinite; shares of infinite ones would be no numbers.
+    between, inside = (np.minimum(moment, _LARGEST) for moment in (between, inside))
+    total = between + inside
     positive = np.where(total > 0, total, 1.0)  # a constant column deviates by nothing
     gates = np.asarray(estimator.gates_, dtype=float)
 
