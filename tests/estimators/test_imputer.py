@@ -354,17 +354,21 @@ def test_intervals_of_missing_cells(bent):
         imputer.predict_interval(holed, coverage=2)
 
 
-def test_several_completed_tables(bent, tmp_path):
-    holed = bent[1]
-    imputer = PartsImputer(1, 3, random_state=0).fit(holed)
-    imputer.save(tmp_path / "imputer.safetensors")
-    again = partwise.load(tmp_path / "imputer.safetensors")
-    tables = imputer.impute(holed, n_imputations=3, random_state=1)
-    for one, other in zip(tables, again.impute(holed, 3, random_state=1), strict=True):
-        pd.testing.assert_frame_equal(one, other)
-        pd.testing.assert_frame_equal(one.where(holed.notna()), holed)
-        assert one.notna().all().all()
-    assert not tables[0].equals(tables[1])
+def test_sampled_levels_are_those_of_all_fits():
+    """Of two fits that say different things."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=120)
+    numbers = rng.normal(size=(2, 120)) + np.stack([kind, -kind])
+    table = pd.DataFrame({"a": numbers[0], "b": numbers[1], "level": np.array([*"xyz"])[kind]})
+    table.loc[:29, "level"] = None
+    imputer = PartsImputer(1, 3, n_factors=0, n_fits=2, random_state=0).fit(table)
+    shares = imputer.predict_proba_columns(table)["level"][:30]
+    of_first = imputer.model_.predict_proba_columns(table)["level"][:30]
+    assert np.abs(shares - of_first).mean() > 0.05
+    drawn = imputer.impute(table, n_imputations=200, random_state=0)
+    levels = np.stack([one["level"].to_numpy(object)[:30] for one in drawn])
+    found = np.stack([(levels == level).mean(axis=0) for level in "xyz"], axis=1)
+    assert np.abs(found - shares).mean() < 0.045
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -151,6 +152,16 @@ class StatesCells:
     fitted: FittedStates
     m: Array
 
+    @cached_property
+    def shares(self) -> dict[int, Array]:
+        """Probability of levels in every row {place: (n, V)}."""
+        out: dict[int, Array] = {}
+        for group, law in zip(self.fitted.columns, laws(self.fitted), strict=True):
+            if law.probability is not None:
+                found = level_shares(self.fitted, self.m, group.index, law.probability)
+                out |= {int(d): found[:, i] for i, d in enumerate(group.index)}
+        return out
+
     def _of(self, d: int, rows: Array) -> tuple[ColumnGroup, int, Predictive, Array]:
         """Group of a column, its place, the group's law (S, D_g), and states' weights (m, S)."""
         for group, law in zip(self.fitted.columns, laws(self.fitted), strict=True):
@@ -279,10 +290,7 @@ def moved(spread: Spread, center: Array, by: Array | float, scale: float) -> Spr
 
 
 def uniforms(
-    states: StatesCells,
-    coded: Array,
-    shares: dict[int, Array],
-    generators: Sequence[np.random.Generator],
+    states: StatesCells, coded: Array, generators: Sequence[np.random.Generator]
 ) -> Iterator[Array]:
     """Probabilities (n, D) at which to sample missing cells, dependent within rows, per generator.
 
@@ -298,9 +306,9 @@ def uniforms(
                 if not len(rows):
                     continue
                 x = drawn[rows, d]
-                if d in shares:
+                if d in states.shares:
                     x = x if group.levels is None else np.searchsorted(group.levels, x)
-                    cells = LevelCells(rows, shares[d][rows], True)
+                    cells = LevelCells(rows, states.shares[d][rows], True)
                     ends = cells.below(x - 1), cells.below(x)
                 else:
                     below = states.spread(d, rows).below

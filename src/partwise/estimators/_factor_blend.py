@@ -533,8 +533,7 @@ class Answers:
 
     def samples(self, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
         """Missing cells (n, D) sampled from the blend, one table per generator."""
-        first = self._posteriors[0]
-        at = imputation.uniforms(first, self.coded, self.states.shares, generators)
+        at = imputation.uniforms(self._posteriors[0], self.coded, generators)
         return (self.quantiles(p) for p in at)
 
 
