@@ -203,3 +203,16 @@ def test_numbers_outside_of_the_range_of_ordered_levels_are_anomalous(library):
     assert found["surprise"][1] > np.log(300)
     with pytest.warns(UserWarning, match="2 values outside of the range"):
         assert list(model.impute(given)["years"]) == list(new["years"])  # as given
+
+
+def test_rarely_reported_numbers_between_common_ones_are_not_anomalous():
+    """People smoke 5, 10, 15 or 20 cigarettes; 9 is no error, but 40 may be."""
+    rng = np.random.default_rng(0)
+    smoked = np.r_[rng.choice([5, 10, 15, 20], size=398), 9, 40]
+    frame = pd.DataFrame({"smoked": smoked, "size": rng.normal(size=400)})
+    kinds = {"smoked": "ordinal", "size": "gaussian"}
+    model = MCVQ(1, 1, likelihood=kinds, random_state=0).fit(frame)
+    found = pd.DataFrame(dict(model.anomalous_cells(frame, 400).items()))
+    surprise = found[found["column"] == "smoked"].set_index("row")["surprise"]
+    assert surprise[399] > 4.0
+    assert surprise[398] < 1.0

@@ -327,3 +327,43 @@ def test_words_of_rarer_levels_and_of_numbers_that_are_no_years():
     weights = pd.DataFrame({"weight": [1929.0, 2055.0, 3400.0] * 9, "year": [1990, 2001, 2010] * 9})
     schema = Schema.learn(weights, "gaussian")
     assert [column.text(2055.0) for column in schema.columns] == ["2,055", "2055"]
+
+
+def test_many_ordered_numbers_are_described_by_their_mean():
+    """Or by a level that half of the rows of a state have; years may be early or late."""
+    rng = np.random.default_rng(0)
+    state = np.arange(400) % 2
+    years = np.where(state, rng.integers(8, 30, size=400), np.where(rng.random(400) < 0.7, 1, 3))
+    frame = pd.DataFrame(
+        {
+            "years": years,
+            "size": 8.0 * state + rng.normal(size=400),
+            "latitude": 38.6 + 0.2 * state + 0.02 * rng.normal(size=400),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(300 * state + years, "D"),
+        }
+    )
+    kinds = {"years": "ordinal", "size": "gaussian", "latitude": "gaussian", "since": "gaussian"}
+    model = MCVQ(1, 2, likelihood=kinds, random_state=0).fit(frame)
+    few, many = (
+        model.summary()
+        .to_frame()
+        .sort_values("profile")["profile"][lambda told: told.str.contains("years")]
+        .sort_values(key=lambda told: told.str.contains("years very high|years high"))
+    )
+    assert "years mostly 1 (" in few
+    assert "years high (1" in many
+    assert "since early (" in few
+    assert "since late (" in many
+    assert "latitude low (38.60, overall 38.70)" in few
+
+
+def test_numbers_have_the_digits_that_tell_them_apart():
+    def pair(values, away, usual, column=None):
+        return tables.Feature("x", None, np.array([values]), usual, np.array([away]), column).pair(
+            0
+        )
+
+    assert pair(38.5, -0.9, 38.6) == ("38.50", "38.60")
+    assert pair(-121.454, -0.9, -121.354) == ("-121.45", "-121.35")
+    assert pair(26.72, 1.0, 21.8) == ("26.7", "21.8")
+    assert pair(1243.4, 1.0, 770.2) == ("1,243", "770")

@@ -309,3 +309,25 @@ def test_an_interview_by_keyboard(browser, ratings, tmp_path):
         person["item 7"] = 1.0
         best = [one.item for one in model.recommend(person, 8, by="rating")]
         assert page.locator(".recommendations .title strong").all_inner_texts() == best
+
+
+def test_times_are_read_and_written_as_times(browser, tmp_path):
+    """The row view said 0.531 where the list said 12:45."""
+    rng = np.random.default_rng(0)
+    minutes = rng.integers(740, 790, size=40)
+    frame = pd.DataFrame(
+        {"time": pd.to_timedelta(minutes, "min"), "size": minutes + 20 * rng.normal(size=40)}
+    )
+    frame.loc[0, "time"] = pd.NaT
+    model = MCVQ(1, 1, likelihood="auto", random_state=0).fit(frame)
+    write_report(model, tmp_path / "page.html", frame)
+    with opened(browser, tmp_path / "page.html") as page:
+        page.evaluate("partwise.panels.choose(0)")
+        line = page.locator(".row-parts tr", has_text="time").first
+        expected = str(model.impute(frame)["time"][0])[7:12]
+        assert line.locator(".filled").inner_text() == expected
+        line.get_by_role("textbox").fill("13:05")
+        read = page.evaluate("partwise.terms[0].read('13:05')")
+        assert read == pytest.approx(785 / 1440)
+        assert page.evaluate("partwise.terms[0].text(-0.25)") == "-6:00"
+        assert np.isnan(page.evaluate("partwise.terms[0].read('noon')"))

@@ -711,3 +711,24 @@ def test_how_sure_the_parts_are_is_told_when_it_is_known(model, shapes, table_mo
         assert "2 other fits" in text
     with pytest.raises(ValueError, match="another model"):
         collect(model, stability=found)
+
+
+def test_times_and_many_ordered_numbers_are_drawn_as_what_they_are():
+    """A time of day is no date, and no bar says "7 more"."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "released": pd.to_timedelta(rng.integers(600, 900, size=300), "min"),
+            "day": 1 + np.arange(300) % 31,
+            "amount": 100 * rng.integers(2, 60, size=300),
+        }
+    )
+    kinds = {"released": "gaussian", "day": "ordinal", "amount": "ordinal"}
+    model = MCVQ(1, 1, likelihood=kinds, random_state=0).fit(frame)
+    content = collect(model, frame)
+    released, day, amount = content["overview"]["columns"]
+    assert (released["kind"], released["why"]) == ("time of day or duration", "normal distribution")
+    assert (len(day["bars"]), day["low"], day["high"]) == (31, "1", "31")
+    assert len(amount["bars"]) == 12
+    assert (amount["low"], amount["high"]) == ("200", "5,900")
+    assert content["live"]["terms"][0] == {"span": True}

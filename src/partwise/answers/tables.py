@@ -31,7 +31,7 @@ from partwise.data import ColumnGroup, RowBlock
 from partwise.data.frame_writing import NewColumn
 from partwise.data.frames import frame_of, is_pandas, is_polars, names_of
 from partwise.data.table import TableColumn
-from partwise.data.table_column import LOGGED
+from partwise.data.table_column import LOGGED, number_text
 from partwise.fitted import AnyFitted
 from partwise.models import dependence as information
 from partwise.typing import DataLike, Frame, Name, Value
@@ -48,6 +48,9 @@ SLIGHT_SHARE = 0.03
 SELDOM_SHARE = 0.15
 # A state with fewer expected rows is not described.
 HELD_ROWS = 0.5
+# Ordered numbers with more levels are described by their mean, unless a level has this share.
+FEW_LEVELS = 6
+NAMED_SHARE = 0.5
 WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at times"))
 
 
@@ -315,11 +318,35 @@ class Feature(NamedTuple):
         """A value as a person would write it."""
         if self.level is not None:
             return f"{value:.0%}"
-        return f"{value:.3g}" if self.column is None else self.column.text(value)
+        if self.column is None:
+            return number_text(value)
+        if self.column.has_levels:
+            return number_text(value, self.column.support.step, self.column.are_years)
+        return self.column.text(value)
+
+    def pair(self, j: int) -> tuple[str, str]:
+        """The value in a state and the usual one, with a digit more than the deviation has."""
+        here, there = self.text(self.values[j]), self.text(self.usual)
+        plain = self.column is None or (self.column.form == "number" and self.column.kind != LOGGED)
+        difference, largest = (
+            abs(self.values[j] - self.usual),
+            max(abs(self.values[j]), abs(self.usual)),
+        )
+        if self.level is not None or not plain or difference == 0.0 or not 0.01 < largest < 1e15:
+            return here, there
+        deviation = difference / abs(self.away[j])
+        if 10.0 ** min(np.floor(np.log10(largest)) - 2, 0) <= 0.101 * deviation:
+            return here, there  # three digits tell enough
+        decimals = int(np.ceil(1.0 - np.log10(deviation)))
+        if self.column is not None and (step := self.column.support.step):
+            decimals = min(decimals, round(-np.log10(step)))
+        if decimals <= max(len(one.partition(".")[2]) for one in (here, there)):
+            return here, there
+        return f"{self.values[j]:,.{decimals}f}", f"{self.usual:,.{decimals}f}"
 
     def words(self, j: int, slight: bool = False) -> str:
         """What is typical of a state, empty if nothing is; ``slight`` differences if asked for."""
-        here, there = self.text(self.values[j]), self.text(self.usual)
+        here, there = self.pair(j)
         if self.level is None:
             away = abs(self.away[j])
             if away < (SLIGHT_DEVIATIONS if slight else TELLING_DEVIATIONS) or here == there:
@@ -327,7 +354,8 @@ class Feature(NamedTuple):
             if (self.values[j] > self.usual) != (self.away[j] > 0):
                 return ""  # logarithms are above their mean, and yet the mean is below the overall
             word = "very " if away > VERY else "slightly " if slight else ""
-            word += "high" if self.away[j] > 0 else "low"
+            low, high = ("early", "late") if self._is_date else ("low", "high")
+            word += high if self.away[j] > 0 else low
             return f"{self.name} {word} ({here}, overall {there})"
         more = self.values[j] - self.usual
         seldom = more <= -SELDOM_SHARE
@@ -338,6 +366,10 @@ class Feature(NamedTuple):
         numeric = self.column is None or self.column.form != "level"
         level = self.level if numeric else f'"{self.level}"'
         return f"{self.name} {word} {level} ({here}, overall {there})"
+
+    @property
+    def _is_date(self) -> bool:
+        return self.column is not None and self.column.form == "date"
 
     def averaged(self, shares: Array) -> Feature:
         """The feature in groups of states, (G,); ``shares`` (G, J) sum to one in each group."""
@@ -376,6 +408,12 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                     )
                     for v, p in zip(levels, law.probability, strict=True)
                 ]  # fmt: skip
+                if column is not None and column.has_number_levels and len(levels) > FEW_LEVELS:
+                    numbers = np.array(column.levels, dtype=float)
+                    chances = law.probability[:, lo:hi, i]
+                    means = numbers @ chances
+                    away = np.sum(chances * (numbers[:, None] - means) ** 2, axis=0)
+                    found[d].insert(0, _feature(name, None, means, away, b, column))
             else:
                 mean, variance = law.mean[lo:hi, i], law.variance[lo:hi, i]
                 units = group.scale[i], group.shift[i]
@@ -432,7 +470,12 @@ def profile_words(told: list[Feature], j: int, most: int) -> str:
         # Of several levels of a column the last, most distinctive one stays.
         rare = [f for f in ordered if f.level is not None and f.values[j] < f.usual]
         common = [f for f in ordered if f.level is None or f.values[j] >= f.usual]
-        found = {f.name: words for f in [*rare, *common] if (words := f.words(j, slight))}
+        # Of many ordered numbers the mean, unless one of them is more common than all others.
+        both = {f.name for f in told if f.level is None} & {f.name for f in told if f.level}
+        means = [f for f in common if f.level is None and f.name in both]
+        named = [f for f in common if f.level and f.name in both and f.values[j] >= NAMED_SHARE]
+        every = [*rare, *common, *means, *named]
+        found = {f.name: words for f in every if (words := f.words(j, slight))}
         loud = {name: max(abs(f.away[j]) for f in told if f.name == name) for name in found}
         names = sorted(found, key=lambda name: -loud[name])[:most]
         if names:
@@ -443,9 +486,15 @@ def profile_words(told: list[Feature], j: int, most: int) -> str:
     return "average"
 
 
+def short(told: Sequence[Feature]) -> list[Feature]:
+    """Features without the levels of columns that have a mean, too."""
+    means = {feature.name for feature in told if feature.level is None}
+    return [one for one in told if one.level is None or one.name not in means]
+
+
 def state_profiles(fitted: FittedStates, part: int) -> dict[str, object]:
     """A part's states, by numbers and levels of its columns."""
-    told = features(fitted, part)
+    told = short(features(fitted, part))
     # One of two levels is enough.
     first = {f.name: f.level for f in reversed(told)}
     two = {f.name for f in told if sum(g.name == f.name for g in told) == 2}

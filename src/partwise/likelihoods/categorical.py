@@ -101,7 +101,7 @@ class Categorical(Family):
 
     def predictive(self, chi: Array) -> Levels:
         """Posterior mean of the probabilities."""
-        return Levels(chi / chi.sum(axis=0))
+        return Levels(chi / chi.sum(axis=0), self.ordered)
 
     def _point(self, sums: Array) -> Array:
         total = sums.sum(axis=0)
@@ -116,7 +116,7 @@ class Categorical(Family):
 
     def point_predictive(self, sums: Array) -> Levels:
         """Shares of the levels in the state."""
-        return Levels(self._point(sums))
+        return Levels(self._point(sums), self.ordered)
 
     def likely(self, told: Predictive, average: Average, decode: Decode) -> Array:
         """The likeliest level, or of ordered ones the median."""

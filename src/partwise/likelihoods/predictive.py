@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -344,6 +344,7 @@ class Levels(Predictive):
     """Categorical over codes 0..V-1; ``probability`` has the level on its first axis."""
 
     probability: Array
+    ordered: bool = False
     whole: ClassVar[bool] = True
 
     @property
@@ -371,7 +372,7 @@ class Levels(Predictive):
 
     def at(self, index: tuple[Array, ...]) -> Levels:
         """Entries chosen by ``index``."""
-        return Levels(np.stack([p[index] for p in self.probability]))
+        return replace(self, probability=np.stack([p[index] for p in self.probability]))
 
     def _codes(self) -> Array:
         v = np.arange(len(self.probability), dtype=float)
@@ -396,7 +397,12 @@ class Levels(Predictive):
         return np.log(np.take_along_axis(p, code[None].astype(np.int64), axis=0)[0])
 
     def tail(self, x: Array) -> Array:
-        """Probability of all levels that are at most as likely as x."""
+        """Probability of all levels that are at most as likely as x; of ordered ones, both tails.
+
+        A number that few people report (9 cigarettes a day) is not odd between two that many do.
+        """
+        if self.ordered:
+            return both_tails(self.cdf(x), 1.0 - self.cdf(np.asarray(x) - 1.0))
         own = np.exp(self.log_density(x)) * (1 + 1e-9)
         return np.sum(np.where(self.probability <= own, self.probability, 0.0), axis=0)
 

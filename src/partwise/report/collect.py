@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise import __version__
 from partwise.answers.summaries import doubt_of
-from partwise.answers.tables import Feature, features
+from partwise.answers.tables import Feature, features, short
 from partwise.data.frames import index_of
 from partwise.data.table import Schema
 from partwise.estimators.recommender import Recommender
@@ -310,7 +310,7 @@ def _part(seen: View, k: int, shown: np.ndarray, shape: tuple[int, int] | None) 
     elif schema_of(seen.model) is not None:
         part["profile"] = [
             {"name": _name(feature), "cells": [_cell(feature, int(j)) for j in shown]}
-            for feature in features(fitted_of(seen.model), k)[:_SHOWN_COLUMNS]
+            for feature in short(features(fitted_of(seen.model), k))[:_SHOWN_COLUMNS]
         ]
     else:
         # The columns that the part explains best come first.
@@ -532,6 +532,8 @@ def _terms(schema: Schema) -> list[Live | None]:
             terms["ordered"] = column.ordered or column.form != "level"
         elif column.form == "date":
             terms["date"] = "date" if column.whole else "datetime-local"
+        elif column.form == "span":
+            terms["span"] = True
         elif column.support.step:
             terms["step"] = float(column.support.step)
         if column.are_years:

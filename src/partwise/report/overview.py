@@ -6,6 +6,7 @@ Everything is computed from the rows that the page scores, and written in the us
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -36,6 +37,7 @@ from partwise.report.rows import PageRows
 AVERAGE = "near the average in every column"
 
 N_BARS = 12
+MAX_NUMBER_BARS = 32  # days of a month have one each
 MAX_LEVEL_BARS = 8
 MAX_TIES = 200
 MIN_TIE = 0.1
@@ -58,7 +60,7 @@ FEW_SHARE = 0.02
 SENTENCE_COLUMNS = 7
 # A state with at least this share of the rows is the usual one, whatever mean the rarer ones shift.
 USUAL_SHARE = 0.5
-SLIGHTLY = re.compile(r"slightly (?:high|low) \(([^,()]+(?:,\d{3})*), overall")
+SLIGHTLY = re.compile(r"slightly (?:high|low|late|early) \(([^,()]+(?:,\d{3})*), overall")
 # Anomalous cells in all, and of a column: one with many extreme values would fill the list.
 MAX_ANOMALOUS_CELLS = 25
 MAX_ANOMALOUS_OF_COLUMN = 3
@@ -152,9 +154,15 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         line["missing"] = float(1 - len(known) / max(len(values), 1))
     if len(known) == 0:
         return line
+    if column is not None and column.has_number_levels and len(column.levels) > MAX_NUMBER_BARS:
+        known = np.array(column.levels, dtype=float)[known.astype(int)]
+        line["bars"] = _histogram(known, lambda value: number_text(value, column.support.step))
+        line["low"], line["high"] = (number_text(end, column.support.step) for end in _ends(known))
+        line["typical"] = number_text(float(np.median(known)), column.support.step)
+        return line
     if column is not None and column.has_levels:
         counts = np.bincount(known.astype(int), minlength=len(column.levels))
-        order, n_bars = np.arange(len(counts)), 2 * N_BARS
+        order, n_bars = np.arange(len(counts)), MAX_NUMBER_BARS
         if not column.ordered and column.form == "level":
             order, n_bars = np.argsort(-counts, kind="stable"), MAX_LEVEL_BARS
         shown = order[:n_bars]
@@ -171,16 +179,27 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
                 "none, give it a name before the fit"
             )
         return line
-    low, high = (float(v) for v in np.quantile(known, [0.0, 1.0]))
-    counts, edges = np.histogram(known, bins=N_BARS, range=(low, high) if high > low else None)
-    text = [column_text(schema, d, edge) for edge in edges]
-    line["bars"] = [
-        _bar(f"{text[i]} to {text[i + 1]}", count, len(known), counts.max())
-        for i, count in enumerate(counts)
-    ]
-    line["low"], line["high"] = column_text(schema, d, low), column_text(schema, d, high)
+    line["bars"] = _histogram(known, lambda value: column_text(schema, d, value))
+    line["low"], line["high"] = (column_text(schema, d, end) for end in _ends(known))
     line["typical"] = column_text(schema, d, float(np.median(known)))
     return line
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """The smallest and the largest value."""
+    low, high = np.quantile(values, [0.0, 1.0])
+    return float(low), float(high)
+
+
+def _histogram(values: np.ndarray, text: Callable[[float], str]) -> list[tuple[str, float]]:
+    """Bars of numbers, in bins of one width."""
+    low, high = _ends(values)
+    counts, edges = np.histogram(values, bins=N_BARS, range=(low, high) if high > low else None)
+    ends = [text(edge) for edge in edges]
+    return [
+        _bar(f"{ends[i]} to {ends[i + 1]}", count, len(values), counts.max())
+        for i, count in enumerate(counts)
+    ]
 
 
 def _typical_level(column: TableColumn, counts: np.ndarray) -> str:
@@ -205,10 +224,11 @@ def _kind(column: TableColumn | None) -> tuple[str, str]:
     if column.form == "date":
         what = "date"
     elif column.form == "span":
-        what = "duration"
+        what = "time of day or duration"
     elif column.kind == LOGGED and column.support.smallest <= 0:
         what, how = "number from 0", "log-normal distribution of the number plus a constant"
     why = getattr(column, "reason", "") or NOTES.get(column.note, "")
+    why = "" if column.form == "span" and column.note == "in days" else why
     if column.note == "constant":
         what = "constant"
     return what, "; ".join(filter(None, [why if why != what else "", how]))
@@ -408,7 +428,7 @@ def states_of_parts(
         )
     for k in range(n_parts):
         if groups[k]:
-            _say_opposites(tables.features(fitted_of(model), k), out[k], groups[k])
+            _say_opposites(tables.short(tables.features(fitted_of(model), k)), out[k], groups[k])
     if rows is not None and isinstance(seen, StatesView) and hasattr(model, "anomaly_scores"):
         _name_rows(model, rows, out)
     return list(zip(out, groups, strict=True))

@@ -78,7 +78,8 @@ class TablePanels {
 
 /* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
 class Terms {
-  constructor({ levels, offset, date, ordered, step, years }, codes) {
+  constructor({ levels, offset, date, span, ordered, step, years }, codes) {
+    this.span = span;
     this.years = years;
     this.codes = codes;
     this.names = levels ?? codes?.map((code) => formatNumber(code)) ?? null;
@@ -93,12 +94,15 @@ class Terms {
     if (Number.isNaN(value)) return "";
     if (this.names) return this.names[levelCode(this.codes, value)];
     if (this.date) return new Date(864e5 * value).toISOString().slice(0, this.date === "date" ? 10 : 16);
-    return String(this.offset === undefined ? value : Number((Math.exp(value) - this.offset).toPrecision(12)));
+    const number = this.offset === undefined ? value : Number((Math.exp(value) - this.offset).toPrecision(12));
+    if (!this.span) return String(number);
+    const minutes = Math.round(1440 * Math.abs(number)); /* of days */
+    return `${number < 0 && minutes ? "-" : ""}${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}`;
   }
 
   text(value) {
     if (Number.isNaN(value)) return "missing";
-    if (this.names || this.date) return this.raw(value);
+    if (this.names || this.date || this.span) return this.raw(value);
     const number = Number(this.raw(value));
     /* Logarithms of x + offset hardly resolve numbers far below the offset. */
     return formatNumber(Math.abs(number) < 0.001 * (this.offset ?? 0) ? 0 : number, this.step, !this.years);
@@ -109,14 +113,21 @@ class Terms {
     if (text === "") return NaN;
     if (this.names) return this.codes[this.names.indexOf(text)] ?? NaN;
     if (this.date) return Date.parse(text.length > 10 ? `${text}Z` : text) / 864e5;
-    return this.offset === undefined ? Number(text) : Math.log(Number(text) + this.offset);
+    const number = this.span ? spanOf(text) : Number(text);
+    return this.offset === undefined ? number : Math.log(number + this.offset);
   }
 
   field(attributes, onchange) {
-    if (!this.names) return h("input", { ...attributes, type: this.date ?? "number", step: "any", placeholder: "missing", oninput: onchange });
+    if (!this.names) return h("input", { ...attributes, type: this.date ?? (this.span ? "text" : "number"), step: "any", placeholder: "missing", oninput: onchange });
     const options = ["", ...this.names].map((name) => h("option", { value: name }, name || "missing"));
     return h("select", { ...attributes, onchange }, options);
   }
+}
+
+/* Days of hours and minutes such as 12:30, NaN of other texts. */
+function spanOf(text) {
+  const [, sign, hours, minutes] = text.trim().match(/^(-?)(\d+):([0-5]\d)$/) ?? [];
+  return hours === undefined ? NaN : ((sign ? -1 : 1) * (60 * hours + Number(minutes))) / 1440;
 }
 
 /* Colors of the levels of a category, the most common first; more levels share the last. */
