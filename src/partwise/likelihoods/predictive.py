@@ -399,7 +399,8 @@ class Levels(Predictive):
     def tail(self, x: Array) -> Array:
         """Probability of all levels that are at most as likely as x; of ordered ones, both tails.
 
-        A number that few people report (9 cigarettes a day) is not anomalous between two that many do.
+        A number that few people report (9 cigarettes a day) is not anomalous between two that many
+        people report.
         """
         if self.ordered:
             return both_tails(self.cdf(x), 1.0 - self.cdf(np.asarray(x) - 1.0))
