@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.svm import SVC
 
 from partwise import MCFA, MCVQ, make_faces
-from partwise_papers.experiments import occlusion, usps_features
+from partwise_papers.experiments import faces_parts, occlusion, usps_features
 from partwise_papers.experiments.bayesian_pca import PrincipalMixture
 
 
@@ -104,3 +104,14 @@ def test_the_rival_of_digits_is_probabilistic_pca_with_a_least_noise():
     assert_allclose(PrincipalMixture(1, 3, 0.0).fit(X).score_samples(X), pca.score_samples(X))
     pca.noise_variance_ = 2.0
     assert_allclose(PrincipalMixture(1, 3, 2.0).fit(X).score_samples(X), pca.score_samples(X))
+
+
+def test_fits_that_differ_by_row_have_a_range_though_equally_good():
+    rng, n_rows = np.random.default_rng(0), 400
+    rows = rng.normal(-300, 50, n_rows)
+    # As far apart as they like, fits whose rows all differ by as much are not told apart by rows.
+    assert_allclose(faces_parts.range_if_equal(rows + np.array([[0.0], [7.0]]), rng), 0, atol=1e-9)
+    # Rows differ by 1 or -1: the mean of n is nearly normal, of variance 1 / n.
+    differing = np.stack([rows, rows + np.tile([1.0, -1.0], n_rows // 2)])
+    expected = np.sqrt(2 / (np.pi * n_rows))
+    assert_allclose(faces_parts.range_if_equal(differing, rng), expected, rtol=0.1)
