@@ -76,12 +76,18 @@ def test_names_are_completed(tmp_path, monkeypatch):
     def completed(words):
         environment = {"_PARTWISE_COMPLETE": "complete_bash", "COMP_WORDS": words}
         environment["COMP_CWORD"] = str(len(words.split(" ")) - 1)
-        return CliRunner().invoke(app, prog_name="partwise", env=environment).stdout.split()
+        found = CliRunner().invoke(
+            app, prog_name="partwise", env=environment, catch_exceptions=False
+        )
+        return found.stdout.split()
 
     assert completed("partwise fit t.csv --columns a") == ["age", "address"]
     assert completed("partwise fit t.csv --ignore age,a") == ["age,address"]
     assert completed("partwise fit t.csv --kind s") == ["sex="]
     assert completed("partwise fit nothing.csv --columns a") == []
+    for content in (b"PAR1", b"PAR1\xff\xff\xff\x0fPAR1", b"PAR1\0\0\0\0PAR1"):
+        (tmp_path / "t.parquet").write_bytes(content)
+        assert completed("partwise fit t.parquet --columns a") == []
 
 
 def test_unknown_command():

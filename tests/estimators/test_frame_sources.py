@@ -304,6 +304,14 @@ def test_writing_continues_where_it_was_interrupted(in_memory, tmp_path):
     files = write_parquet(in_memory.impute, source, out)
     assert pl.read_parquet(files).equals(expected)
 
+    files[0].write_bytes(files[0].read_bytes()[:50])  # damaged since: made again
+    files = write_parquet(in_memory.impute, source, out)
+    assert pl.read_parquet(files).equals(expected)
+    for damaged in (b"", b"{", b"[]", b"\xff"):
+        (out / "_partwise.json").write_bytes(damaged)
+        with pytest.raises(ValueError, match="choose an empty folder"):
+            write_parquet(in_memory.impute, source, out)
+
 
 @pytest.mark.ci
 def test_imputer_of_files(tmp_path):

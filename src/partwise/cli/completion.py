@@ -41,7 +41,7 @@ def _columns(ctx: Parsed) -> list[str]:
     # An option without a value ends the parsing: arguments are then in `args`, unnamed.
     for path in (*ctx.args, ctx.params.get("model"), ctx.params.get("data")):
         if isinstance(path, str | Path) and Path(path).is_file():
-            with suppress(OSError, ValueError, KeyError, TypeError, StopIteration):
+            with suppress(Exception):  # a damaged file suggests nothing
                 is_model = Path(path).suffix == ".safetensors"
                 return _of_model(Path(path)) if is_model else _of_table(Path(path))
     return []
@@ -60,9 +60,14 @@ def _of_table(path: Path) -> list[str]:
     import polars as pl
 
     from partwise.data.records import FIRST_LINES, decode, records, separator_of
+    from partwise.data.stores import panics_as_errors
+    from partwise.files.parquet_check import impossible
 
     if path.suffix.lower() == ".parquet":
-        return list(pl.read_parquet_schema(path))
+        if impossible(path) is not None:
+            return []
+        with panics_as_errors():
+            return list(pl.read_parquet_schema(path))
     text = "".join(decode(path).text.splitlines(keepends=True)[:FIRST_LINES])
     _, first = next(records(path, text, separator_of(path, text)))
     return [name.strip() for name in first]

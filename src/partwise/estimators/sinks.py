@@ -16,7 +16,7 @@ from partwise.contracts import Array
 from partwise.data.frame_passes import read_frames
 from partwise.data.frame_sources import BATCH_ROWS, FrameBlocks, FramePiece, frames_of
 from partwise.data.frames import is_pandas, is_polars, names_of
-from partwise.data.stores import TABLES, optional
+from partwise.data.stores import TABLES, UNREADABLE, optional
 from partwise.files.atomic import write_atomically
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Frame, PathLike, Seed
@@ -204,10 +204,12 @@ def _source(pieces: Sequence[FramePiece]) -> bytes:
 
 
 def _written_from(path: Path) -> bytes | None:
-    """The source of a file, if the file exists."""
-    if not path.exists():
+    """The source of a file, if the file exists and can be read."""
+    parquet = optional("pyarrow.parquet", "parquet files")
+    try:
+        schema = parquet.read_schema(path)
+    except UNREADABLE:
         return None
-    schema = optional("pyarrow.parquet", "parquet files").read_schema(path)
     return (schema.metadata or {}).get(SOURCE)
 
 
@@ -219,7 +221,11 @@ def _claim(folder: Path, fingerprint: str) -> None:
             raise ValueError(f"{folder} has parquet files already; choose an empty folder.")
         write_atomically(manifest, json.dumps({"results": fingerprint}).encode())
         return
-    if json.loads(manifest.read_text("utf-8")).get("results") != fingerprint:
+    try:
+        found = json.loads(manifest.read_text("utf-8"))
+    except ValueError:
+        found = None
+    if found != {"results": fingerprint}:
         raise ValueError(
             f"{folder} has the results of another model, method or table; choose an empty folder."
         )
