@@ -67,7 +67,7 @@ def range_if_equal(scores: Array, rng: np.random.Generator) -> float:
     """Expected range of mean scores, were all fits equally good on average over all rows.
 
     Fits with different parts differ in every row's score, so their means over a sample of rows
-    differ, too. ``scores`` (fits, rows) are centered per fit, and rows are sampled with replacement.
+    differ, too. ``scores`` (fits, rows) are centered per fit, and rows sampled with replacement.
     """
     centered = scores - scores.mean(axis=1, keepdims=True)
     n_rows = centered.shape[1]
