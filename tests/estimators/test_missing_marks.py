@@ -31,7 +31,7 @@ MARKS = {
     "None": None,
     "NA": pd.NA,
     "NaT": pd.NaT,
-    "numpy's NaT": np.datetime64("NaT"),
+    "numpy's NaT": np.datetime64("NaT", "s"),
     "decimal": decimal.Decimal("NaN"),
 }
 CONTAINERS = {

@@ -181,8 +181,9 @@ def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Se
     if dtype.is_integer():
         values = np.rint(values)
     if isinstance(dtype, pl.Datetime | pl.Duration):  # a cast truncates
-        fine = PER_UNIT[np.datetime_data(values.dtype)[0]]
-        values = values + int(PER_UNIT[dtype.time_unit] / fine) // 2
+        unit = np.datetime_data(values.dtype)[0]
+        half = int(PER_UNIT[dtype.time_unit] / PER_UNIT[unit]) // 2
+        values = values + np.array(half, f"m8[{unit}]")
     series = pl.Series(name, values, nan_to_null=column.form == "number")
     return series.cast(dtype, strict=False)
 
