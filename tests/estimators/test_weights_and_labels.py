@@ -1,11 +1,14 @@
 """Weights and labels that cannot serve are refused by every estimator, in one sentence."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 from partwise import (
     CVQ,
@@ -132,6 +135,16 @@ BAD_LABELS = {
     "sparse": (sparse.csr_matrix(np.ones((N, 1))), "y is sparse"),
     "lists": (np.array([[0], [0, 1]] * 6, dtype=object), "y holds lists"),
 }
+
+
+@pytest.mark.parametrize("estimator", [MCVQ(1, 2), MCFA(1, 1), BayesianPCA()])
+def test_weights_that_add_to_one_are_named(estimator):
+    """Shares are no numbers of rows."""
+    with pytest.warns(UserWarning, match=r"adds to 1 in 12 rows.* until they add to 12"):
+        estimator.set_params(random_state=0).fit(X, sample_weight=np.full(N, 1 / N))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "sample_weight adds")
+        clone(estimator).fit(X, sample_weight=np.full(N, 1.0))
 
 
 @pytest.mark.parametrize("case", BAD_LABELS)

@@ -29,7 +29,7 @@ from partwise.fitting.ascent import Ascent
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import warn_of_holes
 from partwise.fitting.options import AscentOptions, Listener, Rows, TrainingRows
-from partwise.fitting.weights import read_weights
+from partwise.fitting.weights import read_weights, warn_of_shares
 from partwise.likelihoods import Prior
 from partwise.runners import placed
 from partwise.typing import DataLike, Frame, Given, Matrix, PathLike, Seed
@@ -144,6 +144,8 @@ class PartsEstimator(
         kept = weight > 0
         if not kept.all():
             X, weight = X.some(kept) if isinstance(X, RowSource) else X[kept], weight[kept]
+        if getattr(self, "prior", None) is not None:
+            warn_of_shares(weight)
         return X, weight, kept
 
     def _as_given(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from partwise._warnings import warn
 from partwise.contracts import Array
 
 # Largest sum of weights: counts of levels beyond have no Gamma function in floating point.
@@ -56,3 +57,14 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
             f"weights may be above {MOST_WEIGHT:g}; divide all of them by the largest."
         )
     return weight
+
+
+def warn_of_shares(weight: Array) -> None:
+    """Warn if rows of these positive weights together weigh no more than one row."""
+    total = float(weight.sum())
+    if len(weight) > 1 and total <= 1.0 + 1e-9:
+        warn(
+            f"sample_weight adds to {total:g} in {len(weight)} rows, so the prior outweighs the "
+            "rows; a weight of w is w equal rows: multiply the weights until they add to "
+            f"{len(weight)}."
+        )
