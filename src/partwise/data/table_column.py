@@ -238,12 +238,26 @@ class TableColumn:
         if isinstance(shown, float):
             # Logarithms of x + offset hardly resolve numbers far below the offset.
             shown = 0.0 if abs(shown) < 0.001 * self.offset else shown
+            if self.decimals:
+                return f"{shown:,.{self.decimals}f}"
             return (
                 f"{shown:.0f}"
                 if self.whole and self.has_levels
                 else number_text(shown, self.support.step, self.are_years)
             )
         return str(shown)
+
+    @property
+    def decimals(self) -> int:
+        """Decimals of numbers that are equal in their first three digits, as latitudes; else 0."""
+        low, high = self.support.smallest, self.support.largest
+        largest = max(abs(low), abs(high))
+        if self.form != "number" or self.has_levels or not (low < high and 0.01 < largest < 1e15):
+            return 0
+        if 10.0 ** min(np.floor(np.log10(largest)) - 2, 0) <= 0.02 * (high - low):
+            return 0
+        most = round(-np.log10(self.support.step)) if self.support.step else 12
+        return max(min(int(np.ceil(2.0 - np.log10(high - low))), most), 0)
 
     @property
     def are_years(self) -> bool:

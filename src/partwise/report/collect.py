@@ -538,6 +538,8 @@ def _terms(schema: Schema) -> list[Live | None]:
             terms["step"] = float(column.support.step)
         if column.are_years:
             terms["years"] = True
+        if column.decimals:
+            terms["decimals"] = column.decimals
         if column.kind == "lognormal":
             terms["offset"] = float(column.offset)
         out.append(terms or None)

@@ -379,6 +379,8 @@ def _written(schema: Schema | None, d: int, value: object) -> str:
         return str(bool(value))
     column = None if schema is None else schema.columns[d]
     if isinstance(value, int | float | np.number):
+        if column is not None and column.decimals:
+            return f"{float(value):,.{column.decimals}f}"
         return number_text(float(value), years=column is None or column.are_years)
     if column is not None and column.form == "date":
         return str(value)[: 10 if column.whole else 16].replace("T", " ")

@@ -59,7 +59,7 @@ class RowReader {
         sentence,
         score,
         h("div", { class: "wide" }, table(lines.slice(0, most))),
-        lines.length > most ? h("details", {}, h("summary", {}, `${lines.length - most} more columns`), h("div", { class: "wide" }, table(lines.slice(most)))) : null,
+        lines.length > most ? h("details", {}, h("summary", {}, `${plural(lines.length - most, "more column")}`), h("div", { class: "wide" }, table(lines.slice(most)))) : null,
       ),
     };
   }

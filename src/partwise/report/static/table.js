@@ -78,7 +78,8 @@ class TablePanels {
 
 /* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
 class Terms {
-  constructor({ levels, offset, date, span, ordered, step, years }, codes) {
+  constructor({ levels, offset, date, span, ordered, step, decimals, years }, codes) {
+    this.decimals = decimals;
     this.span = span;
     this.years = years;
     this.codes = codes;
@@ -104,6 +105,7 @@ class Terms {
     if (Number.isNaN(value)) return "missing";
     if (this.names || this.date || this.span) return this.raw(value);
     const number = Number(this.raw(value));
+    if (this.decimals) return fixed(number, this.decimals);
     /* Logarithms of x + offset hardly resolve numbers far below the offset. */
     return formatNumber(Math.abs(number) < 0.001 * (this.offset ?? 0) ? 0 : number, this.step, !this.years);
   }
