@@ -339,6 +339,7 @@ def test_results_are_complete(reproduced):
     assert results["yeast_biclusters"]["status"] == "absent"
 
 
+@pytest.mark.ci
 def test_page_is_written_from_results(reproduced, tmp_path):
     _, folder = reproduced
     texts = {path.stem: path.read_text("utf-8") for path in folder.glob("*.md")}

@@ -134,6 +134,7 @@ def test_columns_of_arrays_are_given_as_they_are_told_and_as_they_are_written(tm
     assert pl.read_csv(rows)["x1"].to_list() == [7.5] * 4
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("options", "attribute", "shape"),
     [
@@ -532,6 +533,7 @@ def test_an_id_that_the_fit_left_out_names_rows_later(fitted, tmp_path):
     assert out.read_text().splitlines()[0] == (folder / "survey.csv").read_text().splitlines()[0]
 
 
+@pytest.mark.ci
 def test_odd_cells_of_all_kinds_of_columns_are_written_as_in_the_file(tmp_path):
     rng = np.random.default_rng(0)
     z = rng.integers(2, size=60)

@@ -309,6 +309,7 @@ def test_the_slope_maximizes_the_probability_of_labels():
     assert loss(slope) == pytest.approx(found)
 
 
+@pytest.mark.ci
 def test_classes_are_pooled_over_levels_of_noise(classes, tmp_path):
     X, y, model = classes
     noises = model.class_noise_variances_
@@ -527,6 +528,7 @@ def test_components_that_no_row_would_belong_to_are_not_tried():
         assert np.isfinite(BayesianPCAMixture(random_state=0).fit(own).score(own))
 
 
+@pytest.mark.ci
 def test_unlabelled_rows_take_no_part(classes):
     X, y, model = classes
     more = np.concatenate([X, np.full((5, 2), 50.0)])

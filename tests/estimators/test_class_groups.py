@@ -159,6 +159,7 @@ def test_sampled_values_keep_what_parts_say_of_each_other(fitted, drawn):
     assert seen[:2, 2:].min() > 0.35 > across[:4, 4:].mean() > 0.1  # in the data .50 and .15
 
 
+@pytest.mark.ci
 def test_weights_and_threads_change_nothing(fitted, drawn):
     X = drawn[0]
     twice = clone(fitted).set_params(n_jobs=2).fit(X)

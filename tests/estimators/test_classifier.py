@@ -38,6 +38,7 @@ def test_labels_make_a_classifier(tumors):
     assert is_classifier(MCVQ(n_classes=2))
 
 
+@pytest.mark.ci
 def test_grids_search_for_classes(tumors):
     X, y = tumors
     grid = GridSearchCV(MCVQ(2, random_state=0, n_classes=2), {"n_states": [1, 3]}, cv=2)

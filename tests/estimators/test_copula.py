@@ -185,6 +185,7 @@ def test_polars_and_arrays_give_the_same_numbers(model, known):
     )  # grades are categories here
 
 
+@pytest.mark.ci
 def test_threads_change_nothing(known):
     one, two = (
         MCFA(2, 2, likelihood="auto", n_jobs=n, tol=0.05, random_state=0).fit(known) for n in (1, 2)

@@ -76,6 +76,7 @@ def test_what_cannot_be(rows):
         MCVQ(2, 2, n_classes="auto", gating="tied").partial_fit(rows[0])
 
 
+@pytest.mark.ci
 def test_going_on_keeps_the_classes(rows):
     model = MCVQ(6, 3, n_classes="auto", warm_start=True, random_state=0).fit(rows[0])
     bound = model.lower_bound_

@@ -120,6 +120,7 @@ def test_every_form_is_the_table_in_memory(name, form, tmp_path):
             assert_same_table(found.predict_proba(X), expected.predict_proba(whole))
 
 
+@pytest.mark.ci
 def test_kinds_by_column_of_files(tmp_path):
     X, whole, _ = FORMS["two files"](survey(), tmp_path)
     found, expected = (MODELS["by column"](one) for one in (X, whole))
@@ -158,6 +159,7 @@ def test_partial_fit_does_not_depend_on_the_files(tmp_path, monkeypatch):
         assert_same_parameters(found, expected)
 
 
+@pytest.mark.ci
 def test_partial_fit_can_begin_with_files(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "STREAMED_ROWS", 250)
     folder = write(tmp_path, "parquet")

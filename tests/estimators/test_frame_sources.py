@@ -96,7 +96,14 @@ def assert_same_model(found, expected, X, whole):
                 assert filled[name].equals(table[name])
 
 
-@pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "csv.gz", "csv.zst"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "parquet",
+        "csv",
+        *(pytest.param(form, marks=pytest.mark.ci) for form in ("arrow", "csv.gz", "csv.zst")),
+    ],
+)
 def test_files_in_any_cut_are_the_table_in_memory(form, in_memory, tmp_path):
     folder = write(tmp_path, form)
     assert_same_model(fitted(folder), in_memory, str(tmp_path / f"*.{form}"), survey())

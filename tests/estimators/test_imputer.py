@@ -46,6 +46,7 @@ def error(filled, X, hidden, columns):
     return np.sqrt(np.mean(gap.to_numpy()[hidden[:, : len(columns)]] ** 2))
 
 
+@pytest.mark.ci
 def test_in_a_pipeline(survey, tmp_path):
     first = FunctionTransformer(lambda table: table.iloc[:, :5])
     line = make_pipeline(
@@ -61,6 +62,7 @@ def test_in_a_pipeline(survey, tmp_path):
     pd.testing.assert_frame_equal(again, filled)
 
 
+@pytest.mark.ci
 def test_without_factors_it_is_the_model(survey):
     imputer = PartsImputer(2, 4, n_factors=0, n_fits=1, random_state=0).fit(survey.frame)
     model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(survey.frame)

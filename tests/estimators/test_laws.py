@@ -145,6 +145,7 @@ def test_a_file_says_the_same(fitted, tmp_path):
     assert_array_equal(again.predict_interval(X[:9])[0], model.predict_interval(X[:9])[0])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("law", LAWS)
 def test_streams_learn(law):
     X, _ = planted(law, 600)
@@ -155,6 +156,7 @@ def test_streams_learn(law):
     assert model.score(X) > whole.score(X) - 0.3
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("law", LAWS)
 def test_weights_are_repetition_and_storage_does_not_matter(law):
     X, _ = planted(law, 150)

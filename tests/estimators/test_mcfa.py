@@ -447,7 +447,7 @@ SAVED = {
 
 
 @pytest.mark.parametrize("name", SAVED)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.ci)])
 def test_saved_and_loaded_models_say_the_same(name, dtype, tmp_path):
     X, _, factors = drawn_factors(np.random.default_rng(16), 60, (2, 1), 4, missing=0.1)
     X = X.astype(dtype)
@@ -617,6 +617,7 @@ def test_bad_labels_are_refused(with_labels):
         model.fit(X, np.ones((60, 2)))
 
 
+@pytest.mark.ci
 def test_targets_that_name_no_classes_are_ignored():
     X, *_ = drawn_factors(np.random.default_rng(23), 60, (1, 1), 4)
     plain = quietly(MCFA(2, 1, random_state=0), X)

@@ -218,6 +218,7 @@ def test_the_page_is_that_of_the_canvas(scene):
     assert found["kind"] == "image"
 
 
+@pytest.mark.ci
 def test_imputations_sample_the_shift_of_a_row(scene):
     X, _, model = scene
     few = X[:3].copy()

@@ -204,6 +204,7 @@ def test_classes_are_learned_and_told():
     assert found.predict(X).shape == (300,)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("classes", [False, True])
 def test_files_keep_all_of_it(classes, tmp_path):
     X, _, factors = drawn_levels(11)

@@ -83,6 +83,7 @@ def test_verbs_are_those_of_the_forward_pass(fitted, drawn):
     assert fitted.row_likelihood(X, lengths=LENGTHS).standard_error.max() == 0.0
 
 
+@pytest.mark.ci
 @MODELS
 def test_rows_are_seen_given_their_sequence(model, drawn):
     X, _ = drawn
@@ -165,6 +166,7 @@ def test_samples_are_a_sequence(fitted):
     )
 
 
+@pytest.mark.ci
 def test_storage_and_threads_change_nothing(fitted, drawn):
     X, _ = drawn
     kept = ~np.isnan(X)
@@ -186,6 +188,7 @@ def test_warm_start_and_checkpoint_go_on(fitted, drawn, tmp_path):
     assert again.lower_bound_ >= fitted.lower_bound_ - 1e-9
 
 
+@pytest.mark.ci
 @MODELS
 def test_files_keep_the_chain(model, drawn, tmp_path):
     X, _ = drawn

@@ -56,8 +56,11 @@ def quick(**changes):
             *(MCVQ(4, 4, likelihood="categorical", random_state=0), sparse.csr_array(LEVELS)),
             marks=pytest.mark.ci,
         ),
-        (MCVQ(4, 4, likelihood="poisson", random_state=0), sparse.csr_array(LEVELS - 1.0)),
-        (MCFA(4, 2, tol=1e-2, random_state=0), X),
+        pytest.param(
+            *(MCVQ(4, 4, likelihood="poisson", random_state=0), sparse.csr_array(LEVELS - 1.0)),
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(*(MCFA(4, 2, tol=1e-2, random_state=0), X), marks=pytest.mark.ci),
         pytest.param(
             *(MCFA(4, 2, gating="tied", prior=None, tol=1e-2, random_state=0), X),
             marks=pytest.mark.slow,
@@ -127,6 +130,7 @@ def held(theta):
     return theta.chi if hasattr(theta, "chi") else [w.mean for w in theta.loadings]
 
 
+@pytest.mark.ci
 def test_sums_are_told_by_parameters():
     rng = np.random.default_rng(0)
     S = rng.normal(size=(50, 3))
@@ -253,6 +257,7 @@ def test_classes_are_told_once():
         plain.partial_fit(TRAIN[:50], y[:50])
 
 
+@pytest.mark.ci
 def test_fit_begins_anew():
     model = stream(MCVQ(3, 3, streaming=quick(), random_state=0), TRAIN[:500])
     again = model.fit(TRAIN[:300])

@@ -187,6 +187,7 @@ def test_the_bound_never_falls(survey):
     assert_never_falls(model.lower_bounds_)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("arguments", [{"gating": "factorised"}, {"prior": None}, {"n_classes": 2}])
 def test_other_models_of_tables(survey, arguments):
     model = MCVQ(3, 3, likelihood="auto", random_state=0, tol=1.0, **arguments)
@@ -198,6 +199,7 @@ def test_other_models_of_tables(survey, arguments):
 # --- what changes nothing ---
 
 
+@pytest.mark.ci
 def test_threads_and_blocks_change_nothing(survey, model, monkeypatch):
     again = MCVQ(3, 4, likelihood="auto", random_state=0, n_jobs=2).fit(survey.frame)
     same(model, again)
@@ -207,6 +209,7 @@ def test_threads_and_blocks_change_nothing(survey, model, monkeypatch):
     pd.testing.assert_frame_equal(pieces.impute(survey.frame), model.impute(survey.frame))
 
 
+@pytest.mark.ci
 def test_a_weight_of_two_is_a_row_twice(survey):
     table = survey.frame.iloc[:150]
     weight = np.where(np.arange(150) % 3 == 0, 2.0, 1.0)

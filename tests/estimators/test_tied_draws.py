@@ -139,6 +139,7 @@ def test_a_file_keeps_it(tmp_path):
     assert_array_equal(again.co_assignment_, model.co_assignment_)
 
 
+@pytest.mark.ci
 def test_threads_change_nothing():
     fits = [
         MCVQ(

@@ -631,6 +631,7 @@ def test_the_factors_of_all_classes_together_are_standard(fitted):
 # --- fits with labels for all, some, and none ---
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("Estimator", [MCVQ, MCFA])
 def test_unknown_labels_are_free(Estimator, monkeypatch):
     monkeypatch.setattr(classes, "N_STARTS", 5)

@@ -128,6 +128,7 @@ def test_selections_settle_at_their_posterior(missing):
     assert_allclose(share / n, marginal, atol=0.02)
 
 
+@pytest.mark.ci
 def test_an_estimator_learns_by_sampling(tmp_path):
     X, parts, _ = drawn_factors(np.random.default_rng(3), 150, (1, 1), 4, noise=0.2, missing=0.05)
     model = MCFA(2, 1, inference="gibbs", gating="standard", max_iter=30, random_state=0)

@@ -413,6 +413,7 @@ def test_decided_sweeps_equal_full_sweeps(gating, storage, n_classes, prior):
     assert_array_equal(after_short.gates[:, :7], gates[:, :7])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("storage", ["masked", "sparse"])
 def test_a_fit_with_short_cuts_ends_where_a_full_fit_does(storage, monkeypatch):
     X, *_ = drawn_factors(np.random.default_rng(10), 120, (1, 1), 4, noise=0.2)

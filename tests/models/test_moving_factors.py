@@ -68,6 +68,7 @@ def test_sums_equal_enumeration(moves, missing):
     assert_allclose(found.shared[:, 0], totals, atol=1e-6)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_closed_gates_give_the_same(missing):
     model, params, source = case(missing=missing, closed=True)
@@ -118,6 +119,7 @@ def test_no_shift_equals_the_plain_model():
     assert_array_equal(still.shifts(X), 0)
 
 
+@pytest.mark.ci
 def test_verbs_of_moving_factors(tmp_path):
     X, shift, bright = waves(150, missing=0.05)
     moves = Translations((8, 8), max_shift=1)

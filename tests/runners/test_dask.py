@@ -79,6 +79,7 @@ def test_one_process_and_two(name, processes, small_blocks):
     assert_same_fit(here(estimator, X, y), clone(estimator).fit(X, y))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["memmap", "parquet", "zarr", "walks"])
 def test_files_are_read_by_the_workers(kind, threads, small_blocks, tmp_path):
     estimator, X, _ = PROBLEMS["mcvq-masked"]
@@ -106,7 +107,7 @@ def chunked(X, kind):
     ("name", "kind"),
     [("mcvq-masked", "array"), ("mcvq-masked", "frame"), ("mcvq-sparse", "sparse")],
 )
-@pytest.mark.parametrize("client", [True, False])
+@pytest.mark.parametrize("client", [pytest.param(True, marks=pytest.mark.ci), False])
 def test_collections(name, kind, client, request, small_blocks):
     estimator, X, y = PROBLEMS[name]
     model = here(estimator, X, y)
