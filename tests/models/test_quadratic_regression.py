@@ -79,3 +79,12 @@ def test_constant_columns_tell_nothing():
     found = QuadraticRegression.fitted_to(X, np.ones(30), np.arange(3), np.arange(3))
     assert np.isfinite(found.predict(X)).all()
     assert_allclose(found.predict(X)[:, 1], X[:, 1])
+
+
+@pytest.mark.parametrize("power", [-900, 900])
+def test_units_change_nothing(rows, power):
+    X, weight = rows
+    unit = np.ldexp(1.0, power)
+    found = QuadraticRegression.fitted_to(X * unit, weight, OWNER, TARGETS).predict(X * unit)
+    expected = QuadraticRegression.fitted_to(X, weight, OWNER, TARGETS).predict(X)
+    assert_allclose(found / unit, expected, rtol=1e-12)

@@ -61,10 +61,14 @@ class QuadraticRegression:
         Only those that share it with none are squared, too.
         """
         share = weight / weight.sum()
+        # Powers of two, by which division is exact: squares of large numbers would overflow.
+        size = np.ldexp(1.0, np.frexp(np.abs(X).max(axis=0))[1] - 1)
+        X = X / size
         center = share @ X
         scale = np.sqrt(share @ (X - center) ** 2)
         scale[scale <= 1e-12 * np.abs(center)] = 1.0
         Z = (X - center) / scale
+        center, scale = center * size, scale * size
         plain = cls(center, scale, _pairs(Z, share, owner), np.empty((0, 0)), np.empty(0), targets)
         F = plain._features(Z)
         mean = share @ F
