@@ -16,7 +16,7 @@ from partwise import MCVQ, Prior, RowSource, SizeOptions, make_shapes
 from partwise.data import BlockSource, learn_columns, source
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.options import SearchLimits
-from partwise.fitting.state_moves import NEAR, StateMoves
+from partwise.fitting.state_moves import NEAR, StateMoves, move_key
 from partwise.fitting.state_search import End, Search, _are_uncertain
 from partwise.fitting.state_trials import Trials
 from partwise.fitting.states import SEARCH_RESOLUTION
@@ -380,6 +380,22 @@ def test_no_size_of_a_grid_is_better_on_real_tables(name):
 
 
 @pytest.mark.ci
+def test_states_are_merged_though_that_loses():
+    X, _, states = draw(n=60, per_part=4, n_idle=0)
+    on, columns = trials(X, Prior()), np.arange(4, 8)
+    kind = states[on.found.rows, 1]
+    (part,) = on.begun([columns], [kind])
+    judge, moves = Judge.of(on.core, columns), StateMoves(on)
+    assert len(judge.groups(part)) == part.n_states == 3  # no merge gains
+    merged = moves._fewer(part, kind, 1)
+    assert len(np.unique(merged)) == 2
+    assert len({*zip(kind.tolist(), merged.tolist(), strict=True)}) == 3
+    tried = set()
+    (after,) = moves.from_trees([part], tried)
+    assert on.worth(after) >= on.worth(part)
+    assert move_key("fewer 1", columns, after.n_states) in tried  # of clear states none gains
+
+
 def test_other_divisions_of_the_columns_are_tried_at_the_end():
     X, parts, states = draw(n=120, per_part=4, n_idle=0)
     true = [np.flatnonzero(parts == k) for k in range(3)]

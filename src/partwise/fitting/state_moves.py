@@ -16,7 +16,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.fitting.state_trials import SPLIT_EM, Trials
-from partwise.models.sizes import Part, assembled
+from partwise.models.sizes import Judge, Part, assembled
 
 # Times that states of a part are begun again by some of its columns, if cells are few and if not.
 TRIALS = (4, 1)
@@ -25,6 +25,9 @@ TRIALS = (4, 1)
 # these numbers of states above the number found: by all columns, and by some, one at a time.
 TREE_OF_ALL, TREE_OF_ONE = (1, 2, 4), (1, 3)
 TREE_COLUMNS = 8
+
+# Then some of its states are added up though that loses, and EM decides: so many fewer each time.
+FEWER = (1, 2)
 
 # EM iterations of these trials before states are merged, after, and of those that are near; and the
 # gain per row that ends them.
@@ -88,10 +91,17 @@ class StateMoves:
         return self.on.halves(part, np.zeros_like(kind), max(J, 2), some=True)
 
     def from_trees(self, parts: list[Part], tried: Tried, single: bool = True) -> list[Part]:
-        """Begin states by trees of rows, by all columns of a part and, if asked, by single ones."""
+        """Begin states by trees of rows, by all columns of a part.
+
+        If asked, also by single ones, and with some of the states there are added up.
+        """
         for more in TREE_OF_ALL:
             propose = partial(self._by_tree, more=more, place=None)
             parts = self._restated(parts, tried, f"tree {more}", propose, patient=True)
+        for fewer in FEWER if single else ():
+            which = [k for k, part in enumerate(parts) if part.n_states > fewer + 1]
+            propose, way = partial(self._fewer, fewer=fewer), f"fewer {fewer}"
+            parts = self._restated(parts, tried, way, propose, patient=True, which=which)
         for more in TREE_OF_ONE if single else ():
             for place in range(TREE_COLUMNS):
                 which = [k for k, part in enumerate(parts) if place < len(part.columns)]
@@ -101,6 +111,14 @@ class StateMoves:
                 way = f"tree {more} of {place}"
                 parts = self._restated(parts, tried, way, propose, patient=True, which=which)
         return parts
+
+    def _fewer(self, part: Part, kind: Array, fewer: int) -> Array:
+        """Kinds (n,) of the sample's rows, the states added up that lose least by it."""
+        groups = Judge.of(self.on.core, part.columns).groups(part, 1, part.n_states - fewer)
+        place = np.empty(part.n_states, int)
+        for new, old in enumerate(groups):
+            place[old] = new
+        return place[kind]
 
     def _by_tree(self, part: Part, kind: Array, more: int, place: int | None) -> Array:
         """Kinds (n,) of the sample's rows, ``more`` than now; ``place`` is a column's, None all.
