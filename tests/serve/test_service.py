@@ -390,6 +390,7 @@ def test_watching(folder):
     assert 'partwise_requests_total{path="/models",status="200"} 1.0' in metrics.text
     assert (nothing.status_code, unknown.status_code) == (404, 404)
     assert "There is no model 'none'" in unknown.json()["error"]
+    assert "There is no GET '/nothing'; GET /models lists" in nothing.json()["error"]
 
 
 def test_a_replaced_model_is_served_and_a_damaged_one_is_not(folder, frame, tmp_path):

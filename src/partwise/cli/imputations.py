@@ -56,7 +56,7 @@ def imputations(model: BaseEstimator, X: Rows, data: Data, coverage: float = 0.9
         if key in has_levels and key in shares:
             probability = level_probability(has_levels[key], shares[key][rows], value.to_list())
         written = [as_written(data, values).to_list() for values in (value, lower, upper)]
-        fields = ([name] * len(rows), *written, probability.tolist())
+        fields = ([name] * len(rows), *written, np.round(probability, 4).tolist())
         pieces.append(ImputedColumn(rows, dict(zip(_TYPES, fields, strict=True))))
     table = tidy(pieces, list(_TYPES))
     labels = pl.Series("row", data.row_names, pl.String).gather(table.pop("row"))

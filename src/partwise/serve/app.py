@@ -434,7 +434,14 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": f"{error.detail}."}, error.status_code)
+    sentence = f"{error.detail}."
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        sentence = (
+            f"There is no {request.method} {shortened(request.url.path)}; GET /models lists the "
+            "models, questions are asked by POST /models/NAME/impute and so on, and GET /docs "
+            "describes them."
+        )
+    return JSONResponse({"error": sentence}, error.status_code)
 
 
 async def _value_error(request: Request, error: Exception) -> Response:
