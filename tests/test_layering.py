@@ -147,6 +147,12 @@ def our_piece(found: Import) -> str | None:
     return words[1]
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a tree, which several rules look at."""
+    return tuple(ast.walk(tree))
+
+
 def is_private(word: str) -> bool:
     return word.startswith("_") and not word.startswith("__")
 
@@ -156,7 +162,7 @@ def docstrings(tree: ast.AST) -> set[int]:
     owners = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     return {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, owners) and node.body and isinstance(node.body[0], ast.Expr)
     }
 
@@ -219,7 +225,7 @@ def node_violations(piece: str, node: ast.AST) -> Iterator[str]:
 def private_names(tree: ast.AST) -> set[str]:
     """Private names that a module defines, for itself or for its objects."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 found.add(name)
@@ -232,7 +238,7 @@ def private_names(tree: ast.AST) -> set[str]:
 
 def reaches(tree: ast.AST, own: set[str]) -> Iterator[tuple[int, str]]:
     """Private attributes read of other objects that nothing in the room defines."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Attribute(value=ast.Name(id="self" | "cls")):
                 continue
@@ -244,7 +250,7 @@ def reaches(tree: ast.AST, own: set[str]) -> Iterator[tuple[int, str]]:
 def model_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Models named in identifiers, imports and strings, docstrings apart."""
     prose = docstrings(tree)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text):
                 pass
@@ -282,7 +288,7 @@ def violations(path: str, source: str, own: set[str] | None = None) -> list[str]
     found = [
         (one.line, text) for one in imports(tree, package) for text in import_violations(piece, one)
     ]
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         found += [(node.lineno, text) for text in node_violations(piece, node)]
     if piece not in ("_compat", "_warnings"):  # which reach into other libraries for the rest
         found += reaches(tree, private_names(tree) if own is None else own)
