@@ -412,4 +412,132 @@ NASTY = [
         "who,when\nx,3:10 p.m.\ny,12:05 a.m.\nz,\n",
         {"who": ["x", "y", "z"], "when": [datetime.time(15, 10), datetime.time(0, 5), None]},
     ),
+    Nasty(
+        "the separator in Excel's first line",
+        "sep=;\nname;x\na;1,5\nb;\n",
+        {"name": ["a", "b"], "x": [1.5, None]},
+    ),
+    Nasty(
+        "limits of detection",
+        "sample,crp\na,<0.5\nb,12.3\nc,>100\nd,7.1\n",
+        refused="line 2: column 'crp' holds '<0.5' beside numbers; write a number instead",
+    ),
+    Nasty(
+        "significant values",
+        "sample,p\na,0.05*\nb,0.001**\nc,0.2\n",
+        refused="line 2: column 'p' holds '0.05[*]' beside numbers; write a number instead",
+    ),
+    Nasty(
+        "visits, of which the last level has no end",
+        "who,n\na,1\nb,2\nc,>2\nd,\n",
+        {"who": ["a", "b", "c", "d"], "n": ["1", "2", ">2", None]},
+    ),
+    Nasty(
+        "a second line of questions",
+        "q1,q2\nHow old are you?,Do you smoke?\n34,yes\n45,no\n",
+        refused="line 2: column 'q1' holds 'How old are you.' above numbers, as a second line",
+    ),
+    Nasty(
+        "a second line of units",
+        "t,x,word\ns,°C,\n1,20.5,a\n2,20.6,b\n",
+        refused="line 2: column 't' holds 's' above numbers",
+    ),
+    Nasty(
+        "a row of totals",
+        "Ort;Umsatz\nA;1.234,00\nB;877,50\nTotal;2.111,50\n",
+        refused="line 4: the last row, 'Total', is the sum of the others in column 'Umsatz'",
+    ),
+    Nasty(
+        "a row that only seems to be of totals",
+        "Ort;Menge\nA;3\nB;\nTotal;99\n",
+        {"Ort": ["A", "B", "Total"], "Menge": [3, None, 99]},
+        told="the last row, 'Total', may sum up the others",
+    ),
+    Nasty(
+        "joined files",
+        "a,b\n1,2\n3,4\na,b\n5,6\n",
+        refused="line 4: the line repeats the column names",
+    ),
+    Nasty(
+        "joined files with marks",
+        "a,b\r\n1,2\r\n\ufeff3,4\r\n",
+        refused="line 3: the line begins with a byte order mark",
+    ),
+    Nasty(
+        "plus and minus signs at the end",
+        "who;n\nx;1.234,56-\ny;12,00+\nz;\n",
+        {"who": ["x", "y", "z"], "n": [-1234.56, 12.0, None]},
+    ),
+    Nasty(
+        "debit and credit",
+        "who,n\nx,12.50 DR\ny,7.00 CR\n",
+        refused=r"line 3: column 'n' looks like numbers in several units \(CR, DR\); convert them",
+    ),
+    Nasty(
+        "grams and kilograms",
+        "who,n\nx,900 g\ny,1 kg\n",
+        refused=r"line 3: column 'n' looks like numbers in several units \(g, kg\)",
+    ),
+    Nasty(
+        "numbers of houses",
+        "who,n\nx,12\ny,14a\nz,\n",
+        {"who": ["x", "y", "z"], "n": ["12", "14a", None]},
+    ),
+    Nasty(
+        "several words for missing numbers",
+        "who;n\nx;1,5\ny;-\nz;k.A.\nw;2\n",
+        refused="line 3: column 'n' holds '-' beside numbers; if it means missing",
+    ),
+    Nasty(
+        "months of another language",
+        "n;day\n1;5. März 2020\n2;31. Dezember 2020\n",
+        refused="line 2: column 'day' holds '5. März 2020', which looks like a date in words",
+    ),
+    Nasty(
+        "dates with signs of their own",
+        "n,day\n1,2020年1月5日\n2,2020年12月31日\n3,\n",
+        {"n": [1, 2, 3], "day": [day(2020, 1, 5), day(2020, 12, 31), None]},
+    ),
+    Nasty(
+        "telephone numbers",
+        "who,n\nx,+41791234567\ny,+41441234567\n",
+        {"who": ["x", "y"], "n": ["+41791234567", "+41441234567"]},
+    ),
+    Nasty(
+        "codes that Excel takes for powers of ten",
+        "who,n\nx,1e5\ny,2e7\n",
+        refused="line 2: column 'n' holds '1e5', a number or a code; use --kind 'n=gaussian' or",
+    ),
+    Nasty(
+        "a log with commas in its seconds",
+        "t;n\n2020-01-01 12:00:00,125;1\n2020-01-01 12:00:01,500;\n",
+        {
+            "t": [
+                datetime.datetime(2020, 1, 1, 12, 0, 0, 125000),
+                datetime.datetime(2020, 1, 1, 12, 0, 1, 500000),
+            ],
+            "n": [1, None],
+        },
+    ),
+    Nasty(
+        "dates without marks, with the day first",
+        "day,n\n" + "".join(f"{d}112020,1\n" for d in ("05", 11, 12, 13, 17, 24, 30)) + ",1\n",
+        {
+            "day": [*(day(2020, 11, d) for d in (5, 11, 12, 13, 17, 24, 30)), None],
+            "n": [1] * 8,
+        },
+        told="dates in 'day' have the day first",
+    ),
+    Nasty(
+        "months without marks",
+        "month,n\n" + "".join(f"2020{m:02},{m}\n" for m in range(1, 13)) + ",1\n",
+        {"month": [*(day(2020, m, 1) for m in range(1, 13)), None], "n": [*range(1, 13), 1]},
+        told="'month' holds months",
+    ),
+    Nasty(
+        "several words for yes",
+        "who,b\nx,Yes\ny,No\nz,True\nw,1\n",
+        {"who": ["x", "y", "z", "w"], "b": ["Yes", "No", "True", "1"]},
+        told="'b' has several words for yes and no: 1, No, True, Yes",
+    ),
 ]

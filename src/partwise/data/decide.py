@@ -15,8 +15,8 @@ import polars as pl
 
 from partwise._warnings import warn
 from partwise.contracts import Array
-from partwise.data.decide_dates import check_years, compact_dates, dates
-from partwise.data.decide_numbers import NUMERIC, grid, numbers
+from partwise.data.decide_dates import check_words, check_years, compact_dates, dates
+from partwise.data.decide_numbers import NUMERIC, check_powers, grid, numbers
 from partwise.data.forms import DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
 from partwise.data.frames import shortened
 from partwise.data.text_options import (
@@ -40,7 +40,11 @@ _LOOKED_AT = 7
 _TRUTHS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 # A number with one point, or comma, before three digits: a thousand, or three decimals.
 _THOUSAND = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
+# Numbers with leading zeros, and telephone numbers.
+_CODE = r"^(?:0\d+|\+\d{9,15})$"
 _SIGNS = {".": "points", ",": "commas", "'": "apostrophes", "’": "apostrophes"}
+_PAIRS = ({"yes", "no"}, {"true", "false"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
+_YES_OR_NO = sorted(set.union(*_PAIRS))
 _SPANS = ("hours and minutes", "minutes and seconds")
 
 
@@ -79,7 +83,7 @@ def read_columns(
     held, is_number, is_whole = (grid(one.is_not_null(), n) for one in (long, number, whole))
     thousand, coded, dotted, digits = (
         grid(long.str.contains(pattern), n)
-        for pattern in (_THOUSAND, r"^0\d+$", r"\.\d", r"^[+-]?\d+$")
+        for pattern in (_THOUSAND, _CODE, r"\.\d", r"^[+-]?\d+$")
     )
     # Integers that are too long for a number are names, too: a float would change their digits.
     coded |= digits & ~is_whole & (digits | ~held).all(axis=1, keepdims=True)
@@ -92,13 +96,19 @@ def read_columns(
         is_code = coded[i].any() and name not in options.numbers
         if not held[i].any() and own.like.decimal:
             form, text = NumberForm(decimal=own.like.decimal), text.cast(pl.Float64)
-        elif name in options.texts or is_code or not held[i].any():
+        elif name in options.texts or not held[i].any():
             pass
+        elif is_code:
+            with about(name):
+                form = compact_dates(text, held[i], own) or form
         elif (is_number[i] | ~held[i]).all() and own.is_plain(thousand[i], dotted[i]):
             with about(name):
                 days = None if name in options.numbers else compact_dates(text, held[i], own)
             form = NumberForm() if days is None else days
             signs |= {"."} if dotted[i].any() else set()
+            if days is None and not dotted[i].any() and name not in options.numbers:
+                with about(name):
+                    check_powers(text, int(held[i].sum()), name)
             if days is None:
                 read = whole if (is_whole[i] | ~held[i]).all() else number
                 text = read.slice(i * n, n).alias(name)
@@ -170,7 +180,7 @@ def _check_like(own: ColumnOptions, text: pl.Series, shown: ColumnFormat, form: 
 def _notes(name: str, form: Form, values: pl.Series) -> list[str]:
     """Notes on how a column was read."""
     if isinstance(form, TextForm):
-        return _case_notes(name, values)
+        return _word_notes(name, values)
     if isinstance(form, SpanForm):
         return [f"{shortened(name)} holds durations ({_SPANS[form.in_minutes]})"]
     if isinstance(form, DateForm) and form.kind is pl.Time:
@@ -204,12 +214,14 @@ def _date_notes(name: str, form: DateForm, values: pl.Series) -> list[str]:
     return out
 
 
-def _case_notes(name: str, values: pl.Series) -> list[str]:
-    """A note on categories that differ only in upper and lower case."""
+def _word_notes(name: str, values: pl.Series) -> list[str]:
+    """A note on categories that mean the same: in upper and lower case, or yes and true."""
     words = values.drop_nulls().unique().sort()
     if not 1 < len(words) <= _MAX_CATEGORIES:
         return []
     small = words.str.to_lowercase()
+    if small.is_in(_YES_OR_NO).all() and not any(set(small) <= pair for pair in _PAIRS):
+        return [f"{shortened(name)} has several words for yes and no: {', '.join(words)}"]
     twice = words.filter(small.is_duplicated())
     if twice.is_empty():
         return []
@@ -232,6 +244,7 @@ def _decided(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open:
         found = dates(text, cell, len(rows), own)
         if found is not None:
             return found
+    check_words(text, looked[0], len(rows), own.name)
     if any(NUMERIC.match(cell) for cell in looked):
         return numbers(text, held, own) or TextForm()
     return TextForm()

@@ -17,13 +17,14 @@ from partwise.data.text_options import ColumnOptions, Doubt, Open
 
 # Values that are needed to take numbers of eight digits for dates.
 _MIN_COMPACT = 7
+_COMPACT = {"ymd": "%Y%m%d", "dmy": "%d%m%Y", "mdy": "%m%d%Y", "ym": "%Y%m"}
 # Years of two digits are those of one century, or of two around a gap of at least so many years.
 _MIN_GAP = 20
 # Where programs disagree about the century: spreadsheets take 30 for 1930, and POSIX takes 68 for
 # 2068.
 _DISPUTED = range(2030, 2069)
 
-_CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?[AaPp](?:[Mm]|\.[Mm]\.))?"
+_CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[AaPp](?:[Mm]|\.[Mm]\.))?"
 _ZONE = r"(?:\s?(?:Z|[+-]\d\d:?\d\d))?"
 _DATE = re.compile(r"^(\d{1,4})([./-])\d{1,2}\2(\d{1,4})" + rf"(?:(T|,?\s)({_CLOCK})({_ZONE}))?$")
 _NAMED_DATE = re.compile(
@@ -31,6 +32,7 @@ _NAMED_DATE = re.compile(
     r"|([A-Za-z]{3,9})(\.?) \d{1,2}(,?) \d{4})"
     rf"(?:(T|,?\s)({_CLOCK}))?$"
 )
+_MARKED_DATE = re.compile(r"^\d{4}([年년])\d{1,2}([月월])\d{1,2}([日일])$")
 _TIME = re.compile(rf"^({_CLOCK})$")
 _MONTH = re.compile(r"^(?:0?[1-9]|1[0-2])\.(?:19|20)\d\d$")
 _OTHER_MONTHS = {
@@ -38,6 +40,17 @@ _OTHER_MONTHS = {
     re.compile(r"^(?:19|20)\d\d([/-])\d\d$"): "%Y{0}%m",
     re.compile(r"^[A-Za-z]{3}([ -])(?:19|20)\d\d$"): "%b{0}%Y",
 }
+# Months in English, German, French, Spanish, Italian, Portuguese and Dutch by their first letters.
+_MONTHS = (
+    "(?:jan|ene|gen|feb|fév|fev|mar|mär|mrz|maa|apr|avr|abr|may|mai|mei|mag|maj|jun|juin|giu|jul"
+    "|juil|lug|aug|aoû|ago|sep|set|okt|oct|ott|out|nov|dez|déc|dec|dic)[a-zà-ÿ]{0,7}"
+)
+_WORDED = re.compile(
+    r"^(?i:(?:[a-zà-ÿ]{2,10}\.?,? )?"
+    rf"(?:\d{{1,2}}(?:\.|st|nd|rd|th|er|º)?[ .-]*(?:de )?{_MONTHS}\.?,?[ .-]*(?:de )?"
+    rf"(?:\d{{4}}|\d\d)|{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}})"
+    r"(?:[ ,T].{0,15})?)$"
+)
 _SPAN = r"^\d+:[0-5]\d(:[0-5]\d)?$"
 
 
@@ -67,7 +80,7 @@ def dates(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | Open
                 break
     if not found:
         if most is not None:
-            _check_dates(text, most, cell, n, own.name)
+            _check_dates(text, most, n, own.name)
         return None
     first = next(iter(found))
     others = [order for order in found if not values[order].equals(values[first])]
@@ -75,6 +88,18 @@ def dates(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | Open
         return found[first]
     differ = (values[first] != values[others[0]]).fill_null(False)
     return Open({order: found[order] for order in (first, *others)}, int(differ.arg_max() or 0))
+
+
+def check_words(text: pl.Series, cell: str, n: int, name: str) -> None:
+    """Refuse dates such as 5. März 2020, whose words no form reads."""
+    if not _WORDED.match(cell) or text.str.contains(_WORDED.pattern).sum() < MOSTLY * n:
+        return
+    raise Doubt(
+        int((text == cell).arg_max() or 0),
+        f"column {shortened(name)} holds {shortened(cell)}, which looks like a date in words that "
+        f"are not read; write dates as 2020-12-31, or use --kind {shortened(name + '=categorical')}"
+        f" or --kind {shortened(name + '=ignored')}.",
+    )
 
 
 def _first_year(form: DateForm, text: pl.Series, own: ColumnOptions) -> int | None:
@@ -126,8 +151,11 @@ def check_years(name: str, text: pl.Series, form: DateForm) -> None:
     )
 
 
-def _check_dates(text: pl.Series, dates: pl.Series, cell: str, n: int, name: str) -> None:
+def _check_dates(text: pl.Series, dates: pl.Series, n: int, name: str) -> None:
     """Refuse columns in which most values are dates, but not all."""
+    if not dates.count():
+        return
+    cell = text[int(dates.is_not_null().arg_max() or 0)]
     # 1.2.10 may be a date, and may be the version of a program.
     if dates.count() < (0.5 if re.search(r"\d{4}", cell) else MOSTLY) * n:
         return
@@ -186,6 +214,8 @@ def _patterns(cell: str) -> dict[str, tuple[str, _Kind, str]]:
             days = {"named": f"{name}{dot} %d{comma} %Y"}
         else:
             days = {"named": f"%d{one}{name}{two}{'%Y' if len(last) == 4 else '%y'}"}
+    elif match := _MARKED_DATE.match(cell):
+        days, clock = {"named": "%Y{}%m{}%d{}".format(*match.groups())}, None
     else:
         return {}
     kind: _Kind = pl.Date
@@ -202,8 +232,8 @@ def _clock(cell: str) -> str:
     return f"%I:%M{seconds}{half[1]}%p" if half else f"%H:%M{seconds}"
 
 
-def compact_dates(text: pl.Series, held: Array, own: ColumnOptions) -> DateForm | None:
-    """Dates such as 20081231, if all values are dates between 1900 and 2100.
+def compact_dates(text: pl.Series, held: Array, own: ColumnOptions) -> DateForm | Open | None:
+    """Dates such as 20081231, 31122008 or 200812, if all values are dates between 1900 and 2100.
 
     Months such as 01.2020 are distinguished from numbers by the leading zero.
     """
@@ -218,12 +248,18 @@ def compact_dates(text: pl.Series, held: Array, own: ColumnOptions) -> DateForm 
             f"--decimal {shortened(own.name + '=.')} or --kind "
             f"{shortened(own.name + '=categorical')}.",
         )
-    if n < _MIN_COMPACT or not first.isdecimal() or len(first) != 8:
+    if n < _MIN_COMPACT or not first.isdecimal():
         return None
-    form = DateForm("%Y%m%d", pl.Date)
-    days = form.read(text)
-    likely = days.is_between(date(1900, 1, 1), date(2100, 1, 1)).sum() == n
-    return form if likely else None
+    found = dict[str, DateForm]()
+    for order, pattern in _COMPACT.items():
+        form = DateForm(pattern, pl.Date, of_months=pattern == "%Y%m")
+        if len(first) == (6 if form.of_months else 8) and own.order in (None, order):
+            likely = form.read(text).is_between(date(1900, 1, 1), date(2100, 1, 1))
+            if likely.sum() == n:
+                found[order] = form
+    if len(found) < 2:
+        return next(iter(found.values()), None)
+    return Open(dict(found), row)
 
 
 def _times(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | None:

@@ -23,15 +23,28 @@ _MONEY = (
 _NUMBER = (
     rf"^(\()?([+\-{MINUS}]?)((?:{_MONEY})?\s?)([+\-{MINUS}]?)"
     r"(\d(?:[\d.,'’\x{a0}\x{202f} ]*[\d.,])?|[.,]\d+)((?:[eE][+-]?\d+)?)"
-    rf"([\-{MINUS}]?)(\s?(?:%|{_MONEY}|[\p{{L}}µ°]{{1,4}}[²³]?)?)(\))?$"
+    rf"([+\-{MINUS}]?)(\s?(?:%|{_MONEY}|[\p{{L}}µ°]{{1,4}}[²³]?)?)(\))?$"
 )
 # The same for Python, for single cells.
 NUMERIC = re.compile(
     rf"^[(+\-{MINUS}\s]*(\D{{1,3}}\.?)?[+\-{MINUS}\s]*[.,]?\d[\d.,'’\s]*"
     rf"(?:[eE][+-]?\d+)?\D{{0,5}}$"
 )
+# Numbers below a first word that is taken for a name.
+_MIN_BELOW = 2
+# Distinct numbers up to which a column may have levels, some of them with a sign, such as 3+.
+_MAX_LEVELS = 10
+# Distinct texts beside numbers that may mean missing, and distinct units that are not codes.
+_MAX_MARKS, _MAX_UNITS = 3, 5
+# Limits of detection, numbers with stars, and numbers with their errors.
+_QUALIFIED = (
+    r"^(?:[<>≤≥~≈]=?\s?[+-]?[\d.,]*\d"
+    r"|[+-]?\d[\d.,]*\s?(?:[*†‡§+]{1,3}|(?:±|\+/-)\s?\d[\d.,]*))$"
+)
 # Marks without letters and digits, and words that are not in `MISSING` for their small letters.
-_PROBABLY_MISSING = re.compile(r"[^\w\s<>=+]+|_+|(?i:n\.?/?a\.?|nan|none|nil|null|missing|unknown)")
+_PROBABLY_MISSING = re.compile(
+    r"[^\w\s<>=+]+|_+|(?i:n\.?/?[ad]\.?|k\.\s?a\.|s\.?d\.?|nan|none|nil|null|missing|unknown)"
+)
 
 
 def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | None:
@@ -39,15 +52,20 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     pieces = text.str.extract_groups(_NUMBER).struct.unnest()
     opened, outer, before, inner, core, power, minus, after, closed = pieces.get_columns()
     fits = core.is_not_null() & (opened.is_null() == closed.is_null())
-    # 12.00- is negative; 2- may be a grade, and -2- is neither.
+    # 12.00- is negative; 2- and 2+ may be grades, and -2- is neither.
     is_last = minus.str.len_chars() > 0
     fits &= ~is_last | (core.str.contains(r"[.,]\d\d$") & (outer + inner == ""))
-    _check_most(text, held, grid(fits, len(text))[0], own.name)
+    mask = grid(fits, len(text))[0]
+    _check_first(text, held, mask, own.name)
+    _check_most(text, held, mask, own.name)
     if fits.sum() < held.sum():
-        _check_marks(text, held, grid(fits, len(text))[0], own.name)
+        kinds = (before + after).str.strip_chars().filter(fits.fill_null(False))
+        if kinds.n_unique() == 1:
+            _check_others(text, core, held, mask, own.name)
         return None
     units = _units(own.name, text, before, after)
     if units is None:
+        _check_units(text, core, before + after, own.name)
         return None
     form = NumberForm(
         before=units[0],
@@ -85,6 +103,17 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     if not differ.any():
         return found["."]
     return Open(dict(found), int(np.argmax(differ)))
+
+
+def check_powers(text: pl.Series, n: int, name: str) -> None:
+    """Refuse numbers that are all like 1e5, which may be codes."""
+    row = int(text.is_not_null().arg_max() or 0)
+    if text.str.contains(r"^\d+[eE]\d+$").sum() == n > 1:
+        raise Doubt(
+            row,
+            f"column {shortened(name)} holds {shortened(text[row])}, a number or a code; use "
+            f"--kind {shortened(name + '=gaussian')} or --kind {shortened(name + '=categorical')}.",
+        )
 
 
 def _number_of(decimal: str, groups: str) -> str:
@@ -155,16 +184,55 @@ def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
     )
 
 
-def _check_marks(text: pl.Series, held: Array, fits: Array, name: str) -> None:
-    """Refuse numbers beside one text that probably means missing."""
-    others = text.filter(pl.Series(held & ~fits)).unique()
-    if len(others) != 1 or not fits.any() or not _PROBABLY_MISSING.fullmatch(others[0]):
+def _check_first(text: pl.Series, held: Array, fits: Array, name: str) -> None:
+    """Refuse a word in the first row above nothing but numbers: a second row of names, or units."""
+    is_word = bool(held[0]) and not fits[0] and re.search(r"[^\W\d_]", text[0]) is not None
+    if is_word and fits.sum() == held.sum() - 1 >= _MIN_BELOW:
+        raise Doubt(
+            0,
+            f"column {shortened(name)} holds {shortened(text[0])} above numbers, as a second line "
+            f"of names or units does; remove this line, or use --missing {shortened(text[0])} or "
+            f"--kind {shortened(name + '=categorical')}.",
+        )
+
+
+def _check_others(text: pl.Series, core: pl.Series, held: Array, fits: Array, name: str) -> None:
+    """Refuse numbers beside limits such as <0.5, or beside few words, which may mean missing."""
+    others, plain = text.filter(pl.Series(held & ~fits)), core.filter(pl.Series(fits)).unique()
+    if plain.is_empty():
         return
+    row, words = int(np.argmax(held & ~fits)), others.unique()
+    cell, kind = shortened(text[row]), shortened(name + "=categorical")
+    measured = len(plain) > _MAX_LEVELS or plain.str.contains(r"\d[.,]\d").any()
+    if measured and others.str.contains(_QUALIFIED).all():
+        raise Doubt(
+            row,
+            f"column {shortened(name)} holds {cell} beside numbers; write a number instead, or use "
+            f"--missing {cell} or --kind {kind}.",
+        )
+    few = len(words) <= _MAX_MARKS
+    missing = few and all(_PROBABLY_MISSING.fullmatch(word) for word in words)
+    if missing or (few and measured and 2 * fits.sum() >= held.sum()):
+        raise Doubt(
+            row,
+            f"column {shortened(name)} holds {cell} beside numbers; if it means missing, use "
+            f"--missing {cell}, else --kind {kind}.",
+        )
+
+
+def _check_units(text: pl.Series, core: pl.Series, around: pl.Series, name: str) -> None:
+    """Refuse numbers with different units; 12a and 12b are no such numbers."""
+    known = around.drop_nulls()
+    kinds = known.str.strip_chars().unique().sort()
+    apart = known.unique().str.contains(r"^$|\s").all()
+    if len(kinds) > _MAX_UNITS or not (apart or core.str.contains(r"\d[.,]\d").any()):
+        return
+    listed = ", ".join(kind or "none" for kind in kinds)
+    differ = (around.str.strip_chars() != known[0].strip()).fill_null(False)
     raise Doubt(
-        int(np.argmax(held & ~fits)),
-        f"column {shortened(name)} holds {shortened(others[0])} beside numbers; if it means "
-        f"missing, use --missing {shortened(others[0])}, else --kind "
-        f"{shortened(name + '=categorical')}.",
+        int(differ.arg_max() or 0),
+        f"column {shortened(name)} looks like numbers in several units ({listed}); convert them to "
+        f"one, or use --kind {shortened(name + '=categorical')}.",
     )
 
 

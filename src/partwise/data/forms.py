@@ -17,6 +17,7 @@ _ALONE = r"(^|\D)\d(\D|$)"  # a number of one digit
 _TIME = r"[T ,]*\d{1,2}:\d\d.*$"
 _POWER = r"\d[.,]?([eE])[+-]?(\d+)$"
 _HALF = r"([AaPp])\.([Mm])\."  # of the day
+_FRACTION = r"(:\d\d),(\d)"  # of a second, with a decimal comma
 _SIGNIFICANT = 15  # decimal digits of a float
 
 
@@ -82,7 +83,7 @@ class NumberForm:
         if self.in_parentheses:
             text = text.str.replace(r"^\((.*)\)$", "-$1")
         if self.minus_last:
-            text = text.str.replace(r"^(.*)-$", "-$1")
+            text = text.str.replace(r"^(.*)-$", "-$1").str.strip_suffix("+")
         for affix in (self.before, self.after):
             text = text.str.replace(affix.strip(), "", literal=True) if affix else text
         text = text.str.replace_all(r"\s+", "")
@@ -105,7 +106,10 @@ class NumberForm:
         least, most = (int(str(n or 0)) for n in (shown.min(), shown.max()))
         whole = after.str.contains("^0*$").all()  # 1.0, 2.0, ...
         found = like.str.extract(f"([{MINUS}])").drop_nulls()
-        signs = str(found[0]) if len(found) else "-", "+" if like.str.contains(r"^\+").any() else ""
+        signs = (
+            str(found[0]) if len(found) else "-",
+            "+" if like.str.contains(r"^\+|\+$").any() else "",
+        )
         pad = most if least == most else None
         texts = [self._written(value, 0 if whole else most, pad, *signs) for value in values]
         if like.str.contains(rf"(^|\D){mark}").any():  # .5, without a zero
@@ -139,11 +143,10 @@ class NumberForm:
             text = text.rstrip("0").rstrip(".")
         text = text.translate({ord(","): self.thousands, ord("."): self.decimal})
         text = f"{self.before}{text}{self.after}"
-        if value >= 0:
-            return f"{plus}{text}" if value else text
-        if self.minus_last:
-            return f"{text}{minus}"
-        return f"({text})" if self.in_parentheses else f"{minus}{text}"
+        if value < 0 and self.in_parentheses:
+            return f"({text})"
+        sign = minus if value < 0 else plus if value else ""
+        return f"{text}{sign}" if self.minus_last else f"{sign}{text}"
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,7 @@ class DateForm:
         if self.of_months:
             return ("01 " + text).str.strptime(self.kind, f"%d {self.pattern}", strict=False)
         text = text.str.replace(_HALF, "$1$2") if "%p" in self.pattern else text
+        text = text.str.replace(_FRACTION, "$1.$2") if "%.f" in self.pattern else text
         dates = text.str.strptime(self.kind, self.pattern, strict=False)
         if self.first_year is None:
             return dates
@@ -188,6 +192,8 @@ class DateForm:
         if like.str.contains(r"[ap]\.?m").any():
             pattern = pattern.replace("%p", "%P")
         text = values.cast(self.kind).dt.strftime(pattern) + self.after
+        if like.str.contains(_FRACTION).any():
+            text = text.str.replace(r"(:\d\d)\.(\d)", "$1,$2")
         if like.str.contains(_HALF).any():
             text = text.str.replace("([AaPp])([Mm])", "$1.$2.")
         return text.str.to_uppercase() if (like.str.to_uppercase() == like).all() else text

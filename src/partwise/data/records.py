@@ -160,6 +160,8 @@ def warn_of_renamed(path: Path, header: list[str], names: list[str]) -> None:
 
 def separator_of(path: Path, text: str) -> str:
     """The separator that gives most of the first lines the same number of values."""
+    if text.startswith("sep="):
+        raise ValueError(f"{path} begins with {text[:5]!r}, a line for spreadsheets; remove it.")
     best, chosen = (0.0, 0), ","
     for separator in (*SEPARATORS, DOUBLE_COLON):
         widths = Counter[int]()

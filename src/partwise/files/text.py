@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -13,6 +14,7 @@ import polars as pl
 
 from partwise._text import unnamed
 from partwise.data.decide import read_columns
+from partwise.data.frames import shortened
 from partwise.data.records import (
     DOUBLE_COLON,
     SEPARATORS,
@@ -38,6 +40,15 @@ from partwise.files.ratings import refuse_rating_columns
 MAX_TEXT_COLUMNS = 100_000
 # A number, date or amount of money begins with a digit, perhaps after a sign.
 _DIGIT = re.compile(r"[^\w]{0,2}\d")
+# Excel's note of the separator.
+_SEPARATOR_LINE = re.compile(r"sep=.(?:\r|\n)")
+# Names of rows that sum up the others.
+_TOTAL = re.compile(
+    r"(?i)(?:(?:grand |sub-?)?totals?|sums?|(?:gesamt)?summe|gesamt|insgesamt|somme|totale|suma"
+    r"|soma|totaal|summa|合計|总计):?"
+)
+# Rounding of a sum of amounts of money.
+_HALF_CENT = 0.006
 # Records from which a header is detected.
 _LOOKED_AT = 999
 
@@ -87,6 +98,9 @@ def read_table(
     data : Data
     """
     source = decode(path, encoding)
+    if not skip_rows and _SEPARATOR_LINE.match(source.text):
+        skip_rows = 1
+    _check_joints(path, source.text)
     above = after_lines(source.text, skip_rows)
     text = ended(source.text[above:])
     if not text.strip():
@@ -123,10 +137,44 @@ def read_table(
     start = above + after_records(path, text, separator, int(header))
     forms = dict(zip(names, read.forms, strict=True))
     layout = Layout(source, separator, start, header, cells, forms, options.missing)
-    notes = [*read.notes, *(_nones(cells, options) if "None" in text else [])]
+    notes = [
+        *read.notes,
+        *_total(found, frame, cells, n_records - 1),
+        *(_nones(cells, options) if "None" in text else []),
+    ]
     written = TextFormat(options.missing, dict(zip(names, read.formats, strict=True)))
     described = _described(frame, separator, header, notes)
     return Data(frame, described, layout=layout, format=written)
+
+
+def _check_joints(path: Path, text: str) -> None:
+    """Refuse byte order marks at the beginning of lines."""
+    if joint := re.search(r"[\r\n]\ufeff", text):
+        line = len(text[: joint.end()].splitlines())
+        raise ValueError(
+            f"{path}, line {line}: the line begins with a byte order mark, as where files were "
+            "joined; remove it, and column names that are repeated there."
+        )
+
+
+def _total(found: _Text, frame: pl.DataFrame, cells: pl.DataFrame, record: int) -> list[str]:
+    """Refuse a last row that is the sum of the others; a note if it may be."""
+    last = [str(cell).strip() for cell in cells.row(-1)]
+    places = [d for d, cell in enumerate(last) if _TOTAL.fullmatch(cell)]
+    if len(places) != 1:
+        return []
+    word = last[places[0]]
+    if (cells.to_series(places[0]).str.strip_chars() == word).sum() > 1:
+        return []
+    for column in frame.get_columns():
+        if column.dtype.is_numeric() and column.count() > 2 and column[-1]:
+            above = float(str(column[:-1].sum()))
+            if math.isclose(above, column[-1], rel_tol=1e-6, abs_tol=_HALF_CENT):
+                raise ValueError(
+                    f"{found.path}, line {found.line(record)}: the last row, {word!r}, is the sum "
+                    f"of the others in column {shortened(column.name)}; remove it."
+                )
+    return [f"the last row, {word!r}, may sum up the others"]
 
 
 def _described(frame: pl.DataFrame, separator: str, header: bool, notes: list[str]) -> str:
@@ -200,6 +248,7 @@ def _names_columns(found: _Text) -> bool:
     below = [{row[i].strip() for row in rows if i < len(row)} - {""} for i in range(len(first))]
     pairs = list(zip(first, below, strict=True))
     if any(cell in values for cell, values in pairs):
+        _check_repeated(found, first, pairs)
         return False
     if len(first) > 2 and sum(map(bool, first)) == 1:
         above = next((i for i, row in enumerate(rows) if any(cell.strip() for cell in row)), 0)
@@ -226,6 +275,24 @@ def _names_columns(found: _Text) -> bool:
             f"({', '.join(first[:4])}) or a row of values; use --header or --no-header."
         )
     return False
+
+
+def _check_repeated(found: _Text, first: list[str], pairs: list[tuple[str, set[str]]]) -> None:
+    """Refuse names of columns that are repeated between numbers, as where files were joined."""
+    rows = ([cell.strip() for cell in row] for row in found.records()[1:])
+    again = next((i for i, row in enumerate(rows, 1) if row == first), None)
+    if (
+        again is not None
+        and len(first) > 1
+        and any(
+            not _is_number(cell) and len(values) > 1 and all(map(_is_number, values - {cell}))
+            for cell, values in pairs
+        )
+    ):
+        raise ValueError(
+            f"{found.path}, line {found.line(again)}: the line repeats the column names, as where "
+            "files were joined; remove it."
+        )
 
 
 def _are_counted(numbers: list[float]) -> bool:
