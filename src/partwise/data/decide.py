@@ -7,6 +7,7 @@ message names the options that do.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ _THOUSAND = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 _CODE = r"^(?:0\d+|\+\d{9,15})$"
 _SIGNS = {".": "points", ",": "commas", "'": "apostrophes", "’": "apostrophes"}
 _PAIRS = ({"yes", "no"}, {"true", "false"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
-_YES_OR_NO = sorted(set.union(*_PAIRS))
+_YES_OR_NO = frozenset[str]().union(*_PAIRS)
 _SPANS = ("hours and minutes", "minutes and seconds")
 
 
@@ -216,16 +217,17 @@ def _date_notes(name: str, form: DateForm, values: pl.Series) -> list[str]:
 
 def _word_notes(name: str, values: pl.Series) -> list[str]:
     """A note on categories that mean the same: in upper and lower case, or yes and true."""
-    words = values.drop_nulls().unique().sort()
-    if not 1 < len(words) <= _MAX_CATEGORIES:
+    found = values.unique()
+    if len(found) > _MAX_CATEGORIES:
         return []
-    small = words.str.to_lowercase()
-    if small.is_in(_YES_OR_NO).all() and not any(set(small) <= pair for pair in _PAIRS):
+    words = sorted(word for word in found.to_list() if word is not None)
+    small = [word.lower() for word in words]
+    if words and _YES_OR_NO.issuperset(small) and not any(set(small) <= pair for pair in _PAIRS):
         return [f"{shortened(name)} has several words for yes and no: {', '.join(words)}"]
-    twice = words.filter(small.is_duplicated())
-    if twice.is_empty():
+    if len(set(small)) == len(small):
         return []
-    same = twice.filter(twice.str.to_lowercase() == twice[0].lower())
+    twice = next(word for word, n in Counter(small).items() if n > 1)
+    same = [word for word in words if word.lower() == twice]
     return [
         f"{shortened(name)} has values that differ only in capital letters, such as "
         f"{shortened(same[0])} and {shortened(same[1])}"

@@ -191,6 +191,9 @@ class DateForm:
             pattern = pattern.replace("%H", "%-H").replace("%I", "%-I")
         if like.str.contains(r"[ap]\.?m").any():
             pattern = pattern.replace("%p", "%P")
+        digits = like.str.extract(r":\d\d[.,](\d+)").str.len_chars().unique().to_list()
+        if digits in ([3], [6]):  # all cells have as many decimals of seconds
+            pattern = pattern.replace("%.f", f"%.{digits[0]}f")
         text = values.cast(self.kind).dt.strftime(pattern) + self.after
         if like.str.contains(_FRACTION).any():
             text = text.str.replace(r"(:\d\d)\.(\d)", "$1,$2")
