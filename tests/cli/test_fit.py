@@ -586,3 +586,13 @@ def test_a_part_without_columns_has_no_states_to_print(tmp_path):
     assert f"{empty}: no columns" in str(summary)
     assert "average" not in str(summary)
     assert "average" not in summary._repr_html_()
+
+
+def test_columns_without_sampled_values_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.3f},{b:.3f},person {i}" for i, (a, b) in enumerate(rng.normal(size=(60, 2)))]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,name", *rows]) + "\n")
+    model = tmp_path / "m.safetensors"
+    assert run("fit", tmp_path / "t.csv", "-o", model, "--parts", 1, "--states", 2).exit_code == 0
+    result = run("sample", model, "-n", 3)
+    assert "'name': left out of the model, therefore empty in the sample." in result.stderr

@@ -10,7 +10,7 @@ import typer
 
 from partwise._text import plural
 from partwise.cli.completion import complete_column_value
-from partwise.cli.console import busy, fail, nameless, say
+from partwise.cli.console import busy, complain, fail, nameless, say
 from partwise.cli.folders import impute_folder, write_folder
 from partwise.cli.tables import (
     Model,
@@ -208,6 +208,7 @@ def sample(
         return
     form = None if like is None else read_like(fitted, like, reading)[0]
     rows, _ = fitted.sample(number, random_state=seed, **more)
+    _tell_empty(fitted)
     if out is None:
         from partwise.files.frames import as_polars
 
@@ -215,6 +216,17 @@ def sample(
         return
     write_table(out, _named(fitted, rows), form)
     say(f"Wrote {out}: {plural(number, 'row')}.")
+
+
+def _tell_empty(fitted: BaseEstimator) -> None:
+    """Say which columns have no values, because the model leaves them out."""
+    from partwise.data.kinds import listed
+    from partwise.fitted import schema_of
+
+    schema = schema_of(fitted)
+    empty = [] if schema is None else [c.name for c in schema.columns if not c.is_filled]
+    if empty:
+        complain(f"{listed(empty)}: left out of the model, therefore empty in the sample.")
 
 
 def _with_word(path: Path, word: str) -> Path:
