@@ -79,3 +79,10 @@ def test_ends_are_rounded_inward():
     assert [float(support.nearest(end)[0]) for end in exact] == [0.3, 0.7]
     counts, large = Support(step=1.0), (np.array([20_000_001.0]), np.array([20_000_011.0]))
     assert [counts.nearest(end) for end in counts.inward(*large)] == [*large]
+
+
+def test_ends_whose_difference_overflows_move_inward():
+    lower, upper = np.array([-1.7e308, 2.4, 1.6e308]), np.array([1.7e308, 2.6, 1.7e308])
+    with np.errstate(over="raise"):
+        found = Support(step=1.0).inward(lower, upper)
+    np.testing.assert_allclose(found, [[-1.7e308, 2.5, 1.6e308], [1.7e308, 2.5, 1.7e308]])

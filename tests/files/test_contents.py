@@ -3,9 +3,10 @@
 import copy
 
 import numpy as np
+import polars as pl
 import pytest
 
-from partwise import AspectModel, load
+from partwise import MCVQ, AspectModel, load
 from partwise.files import model as model_files
 from partwise.files.contents import CONTENTS
 from partwise.files.model import ModelFileError
@@ -227,3 +228,17 @@ def test_a_mixture_of_several_classes_names_them(tmp_path):
 
     message = refusal(changed(stored("bayesian-pca-mixture-classes"), tmp_path, drop))
     assert "state has 1 names of 3 classes" in message
+
+
+def test_bounds_of_a_column_contain_its_values(tmp_path):
+    """Predicted dates were moved to the bounds, which overflowed."""
+
+    table = pl.DataFrame({"x": [1.0, 2.5, 3.0, 7.0] * 5, "level": ["a", "b"] * 10})
+    MCVQ(1, 2, likelihood="auto", random_state=0).fit(table).save(tmp_path / "whole.safetensors")
+
+    def move(header, arrays):
+        column = header["state"]["dict"]["schema"]["dict"]["columns"][0]
+        column["dict"]["support"]["dict"] |= {"low": 8.0, "high": {"float": "inf"}}
+
+    path = changed(tmp_path / "whole.safetensors", tmp_path, move)
+    assert "ends in the wrong order" in refusal(path)

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from partwise.data.frame_reading import read_columns
+from partwise.data.frame_writing import NewColumn
 from partwise.data.ratings import check_scale, read_levels
 from partwise.files import frames, read_data
 from tests.fuzz.harness import is_clear
@@ -66,3 +67,13 @@ def test_ratings_beyond_single_precision():
     with pytest.raises(ValueError, match="single precision cannot represent") as caught:
         read_levels(None, np.array([1.0, -1e300]))
     assert is_clear(caught.value)
+
+
+def test_days_far_outside_of_the_calendar_are_written_as_its_ends():
+    days = np.array([-1e300, 1e300, np.nan])
+    with np.errstate(all="raise"):
+        dates = NewColumn("x", "date", "", days).plain()
+        spans = NewColumn("x", "span", "", days).plain()
+    assert [str(one)[:10] for one in dates[:2]] == ["0001-01-01", "9999-12-31"]
+    assert spans[0] < spans[1]
+    assert np.isnat([dates[2], spans[2]]).all()

@@ -32,6 +32,10 @@ CALENDAR = (-719_162, 2_932_897)
 MOST_DAYS = 106_751
 
 
+# Days that dates have, and about as many as microseconds can count; the last are excluded.
+DAYS = {"date": CALENDAR, "span": (-1000 * MOST_DAYS, 1000 * MOST_DAYS)}
+
+
 # Whole numbers up to here are exact in double precision.
 LARGEST_WHOLE = 2.0**53
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.frame_reading import NANOSECONDS_PER_DAY, PER_UNIT, within_nanoseconds
+from partwise.data.frame_reading import DAYS, NANOSECONDS_PER_DAY, PER_UNIT, within_nanoseconds
 from partwise.data.frame_types import has_zone, is_untyped, polars_type, unit_of
 from partwise.data.frames import as_table, frame_of, index_of, is_pandas, is_polars
 from partwise.typing import Frame, Name, Value
@@ -48,7 +48,9 @@ class NewColumn:
         missing = np.isnan(self.values)
         # Days as floats tell dates to the microsecond, and spans may be shorter.
         step = 1e3 if self.form == "date" or not fine else 1.0
-        count = np.rint(np.where(missing, 0, self.values) * (NANOSECONDS_PER_DAY / step))
+        low, high = DAYS[self.form]  # predictions may lie far outside
+        days = np.clip(np.where(missing, 0, self.values), low, np.nextafter(high, 0.0))
+        count = np.rint(days * (NANOSECONDS_PER_DAY / step))
         out = (count.astype(np.int64) * int(step if fine else 1)).astype(unit)
         out[missing] = np.array("NaT", dtype=unit)
         return out

@@ -148,7 +148,9 @@ class Support:
 
         Where no possible value lies between them, both become the middle.
         """
-        close, middle = upper - lower < (1.0 - 1e-9) * self.step, 0.5 * (lower + upper)
+        # Of halves, since the difference of large ends would overflow.
+        close = 0.5 * upper - 0.5 * lower < 0.5 * (1.0 - 1e-9) * self.step
+        middle = 0.5 * lower + 0.5 * upper
         low, high = lower + self._half(lower), upper - self._half(upper)
         return np.where(close, middle, low), np.where(close, middle, high)
 

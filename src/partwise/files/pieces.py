@@ -363,8 +363,8 @@ def _categories_fit(value: Stored, scope: Scope) -> str | None:
 
 
 def _ends_ordered(value: Stored, scope: Scope) -> str | None:
-    """Bounds and range have their lower end first."""
-    ordered = value["low"] <= value["high"] and value["smallest"] <= value["largest"]
+    """The range is inside the bounds, and has its lower end first."""
+    ordered = value["low"] <= value["smallest"] <= value["largest"] <= value["high"]
     return None if ordered else "has ends in the wrong order"
 
 

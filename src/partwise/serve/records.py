@@ -15,7 +15,7 @@ import numpy as np
 
 from partwise._text import first_few
 from partwise.contracts import Array
-from partwise.data.frame_reading import CALENDAR, MOST_DAYS
+from partwise.data.frame_reading import DAYS
 from partwise.data.frames import shortened
 from partwise.data.table import Schema, TableColumn
 from partwise.serve.guard import RefusedError
@@ -24,9 +24,6 @@ Scalar = bool | int | float | str | None
 Record = Mapping[str, Scalar]
 
 _DAY = 86_400.0
-
-# Days that dates have, and those that microseconds can count.
-_DAYS = {"date": CALENDAR, "span": (-1000.0 * MOST_DAYS, 1000.0 * MOST_DAYS)}
 
 
 class Read(NamedTuple):
@@ -117,7 +114,7 @@ class Records:
             number = math.inf
         if math.isinf(number):
             raise refused(f"Row {i}, column {self.names[d]!r} is not finite.")
-        low, high = _DAYS.get("number" if column is None else column.form, (-math.inf, math.inf))
+        low, high = DAYS.get("number" if column is None else column.form, (-math.inf, math.inf))
         if number < low or number >= high:
             raise refused(f"Row {i}, column {self.names[d]!r}: {number:g} days are out of range.")
         return number
