@@ -83,6 +83,8 @@ def test_ends_are_rounded_inward():
 
 def test_ends_whose_difference_overflows_move_inward():
     lower, upper = np.array([-1.7e308, 2.4, 1.6e308]), np.array([1.7e308, 2.6, 1.7e308])
+    largest = np.full(1, np.finfo(float).max)
     with np.errstate(over="raise"):
         found = Support(step=1.0).inward(lower, upper)
+        np.testing.assert_array_equal(Support(step=1.0).inward(-largest, largest)[1], largest)
     np.testing.assert_allclose(found, [[-1.7e308, 2.5, 1.6e308], [1.7e308, 2.5, 1.7e308]])

@@ -151,7 +151,10 @@ class Support:
         # Of halves, since the difference of large ends would overflow.
         close = 0.5 * upper - 0.5 * lower < 0.5 * (1.0 - 1e-9) * self.step
         middle = 0.5 * lower + 0.5 * upper
-        low, high = lower + self._half(lower), upper - self._half(upper)
+        largest = np.finfo(float).max
+        with np.errstate(over="ignore"):
+            low = np.maximum(lower + self._half(lower), -largest)
+            high = np.minimum(upper - self._half(upper), largest)
         return np.where(close, middle, low), np.where(close, middle, high)
 
     def _half(self, ends: Array) -> Array:
