@@ -46,3 +46,21 @@ def test_places_and_codes_beyond_their_ends_are_refused(old, new, tmp_path):
     path.write_bytes(content.replace(old.tobytes(), new.tobytes()))
     with pytest.raises(OSError, match=r"could not be read: .*; restore the source"):
         _read(path)
+
+
+def test_a_compressed_text_that_is_damaged_is_named(tmp_path):
+    """polars unpacks what begins as a zlib stream does."""
+    for name in ("0.csv", "1.csv"):
+        (tmp_path / name).write_bytes(b"\x78\x9cx,y\n1,2\n" * 3)
+    with pytest.raises(OSError, match=r"0\.csv could not be read as CSV"):
+        RowSource(tmp_path)
+
+
+def test_a_size_beyond_all_memory_is_damage(tmp_path, monkeypatch):
+    def describe(path):
+        raise MemoryError("malloc of size 3154081395138225984 failed")
+
+    monkeypatch.setattr("partwise.data.frame_sources._describe_file", describe)
+    (tmp_path / "t.arrow").write_bytes(_content())
+    with pytest.raises(OSError, match=r"t\.arrow could not be read as \.arrow \(malloc"):
+        RowSource(tmp_path / "t.arrow")

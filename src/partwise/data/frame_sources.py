@@ -93,7 +93,7 @@ class ArrowFiles:
         try:
             schema, sizes = _describe_file(path)
             names = list(schema.names)
-        except UNREADABLE as error:
+        except (*UNREADABLE, MemoryError) as error:  # a damaged size may be any
             raise OSError(
                 f"{text} could not be read as {path.suffix} ({reason_of(error)}); write it "
                 "again, or leave it out."

@@ -122,7 +122,7 @@ def _opened(path: Path) -> _TextFile:
                 pl.concat([seen, _reduced(cells).unique()]).unique()
                 for seen, cells in zip(texts, batch.get_columns(), strict=True)
             ]
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(path, error) from error
     return _TextFile(path, separator, rows, header, names, [column.sort() for column in texts])
 
@@ -202,7 +202,7 @@ def _frames(file: _TextFile, read: Read, options: TextOptions) -> ArrowFiles:
     ]
     try:
         return copied_frames(lambda to: sink_rows(file.rows.select(columns), to), file.path)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(file.path, error) from error
 
 
