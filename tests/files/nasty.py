@@ -318,6 +318,22 @@ NASTY = [
         {"who": ["x", "y", "z"], "n": [-12.0, 1250.5, None]},
     ),
     Nasty(
+        "minus signs between amounts and their unit",
+        "who;n\nx;12,00- EUR\ny;1.250,50 EUR\nz;\n",
+        {"who": ["x", "y", "z"], "n": [-12.0, 1250.5, None]},
+        told="'n' is in EUR",
+    ),
+    Nasty(
+        "negative twice",
+        "who;n\nx;(12.00-)\ny;7.50\nz;\n",
+        refused=r"line 2: column 'n' holds '\(12\.00-\)' beside numbers",
+    ),
+    Nasty(
+        "digits of several scripts",
+        "who;n\nx;1.5\ny;٣\n",
+        refused="line 3: column 'n' holds '٣', which cannot be read like its other values",
+    ),
+    Nasty(
         "dashes as minus signs",
         "who,n\nx,–12.5\ny,7.0\nz,\n",
         {"who": ["x", "y", "z"], "n": [-12.5, 7.0, None]},

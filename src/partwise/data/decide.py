@@ -137,11 +137,26 @@ def read_columns(
             shown = _format(form, values[i], bool(dotted[i].any()))
             _check_like(own, values[i], shown, form)
         if values[i].dtype == pl.String:
-            values[i] = form.read(values[i]).alias(name)
+            with about(name):
+                values[i] = _read(form, values[i])
         notes += _notes(name, form, values[i])
         settled.append(form)
         formats.append(shown)
     return Read(values, settled, formats, notes)
+
+
+def _read(form: Form, text: pl.Series) -> pl.Series:
+    """The values of texts; a text that its form cannot read is refused, as it is not missing."""
+    values = form.read(text).alias(text.name)
+    lost = values.is_null() & text.is_not_null()
+    if lost.any():
+        row, name = int(lost.arg_max() or 0), text.name
+        raise Doubt(
+            row,
+            f"column {shortened(name)} holds {shortened(text[row])}, which cannot be read like its "
+            f"other values; correct it, or use --kind {shortened(name + '=categorical')}.",
+        )
+    return values
 
 
 def _format(form: Form, text: pl.Series, has_points: bool) -> ColumnFormat:

@@ -52,9 +52,10 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     pieces = text.str.extract_groups(_NUMBER).struct.unnest()
     opened, outer, before, inner, core, power, minus, after, closed = pieces.get_columns()
     fits = core.is_not_null() & (opened.is_null() == closed.is_null())
-    # 12.00- is negative; 2- and 2+ may be grades, and -2- is neither.
+    # 12.00- is negative; 2- and 2+ may be grades, and -2- and (2-) are neither.
     is_last = minus.str.len_chars() > 0
-    fits &= ~is_last | (core.str.contains(r"[.,]\d\d$") & (outer + inner == ""))
+    is_amount = core.str.contains(r"[.,]\d\d$") & (outer + inner == "") & opened.is_null()
+    fits &= ~is_last | is_amount
     mask = grid(fits, len(text))[0]
     _check_first(text, held, mask, own.name)
     _check_most(text, held, mask, own.name)

@@ -82,11 +82,11 @@ class NumberForm:
         text = text.str.replace(f"[{MINUS}]", "-")
         if self.in_parentheses:
             text = text.str.replace(r"^\((.*)\)$", "-$1")
-        if self.minus_last:
-            text = text.str.replace(r"^(.*)-$", "-$1").str.strip_suffix("+")
         for affix in (self.before, self.after):
             text = text.str.replace(affix.strip(), "", literal=True) if affix else text
         text = text.str.replace_all(r"\s+", "")
+        if self.minus_last:
+            text = text.str.replace(r"^(.*)-$", "-$1").str.strip_suffix("+")
         if self.thousands.strip():
             text = text.str.replace_all(self.thousands, "", literal=True)
         if self.decimal != ".":
@@ -108,7 +108,7 @@ class NumberForm:
         found = like.str.extract(f"([{MINUS}])").drop_nulls()
         signs = (
             str(found[0]) if len(found) else "-",
-            "+" if like.str.contains(r"^\+|\+$").any() else "",
+            "+" if like.str.contains(r"^\+|\+\D*$").any() else "",
         )
         pad = most if least == most else None
         texts = [self._written(value, 0 if whole else most, pad, *signs) for value in values]
@@ -142,11 +142,13 @@ class NumberForm:
         if pad is None and places:
             text = text.rstrip("0").rstrip(".")
         text = text.translate({ord(","): self.thousands, ord("."): self.decimal})
-        text = f"{self.before}{text}{self.after}"
-        if value < 0 and self.in_parentheses:
+        in_parentheses = self.in_parentheses and value < 0
+        sign = "" if in_parentheses else minus if value < 0 else plus if value else ""
+        last = sign if self.minus_last else ""
+        text = f"{self.before}{text}{last}{self.after}"
+        if in_parentheses:
             return f"({text})"
-        sign = minus if value < 0 else plus if value else ""
-        return f"{text}{sign}" if self.minus_last else f"{sign}{text}"
+        return text if self.minus_last else f"{sign}{text}"
 
 
 @dataclass(frozen=True)
