@@ -556,4 +556,14 @@ NASTY = [
         {"who": ["x", "y", "z", "w"], "b": ["Yes", "No", "True", "1"]},
         told="'b' has several words for yes and no: 1, No, True, Yes",
     ),
+    Nasty(
+        "a name that is also a value",
+        ";weeks;premie;weight\n1;37;full term;6,96\n2;29;premie;1,63\n3;;full term;8,86\n",
+        {
+            "x0": [1, 2, 3],
+            "weeks": [37, 29, None],
+            "premie": ["full term", "premie", "full term"],
+            "weight": [6.96, 1.63, 8.86],
+        },
+    ),
 ]

@@ -31,7 +31,7 @@ from partwise.data.records import (
     separator_of,
     warn_of_renamed,
 )
-from partwise.data.text_options import Doubt, TextFormat, TextOptions
+from partwise.data.text_options import MISSING, Doubt, TextFormat, TextOptions
 from partwise.files.data import Data, check_values, table_size
 from partwise.files.layout import Layout
 from partwise.files.ratings import refuse_rating_columns
@@ -240,16 +240,20 @@ def _frame(body: str, separator: str, width: int) -> pl.DataFrame | None:
 
 
 def _names_columns(found: _Text) -> bool:
-    """Whether the first record is a header: no value in it is a number, or occurs again."""
+    """Whether the first record is a header: no value in it is a number, or occurs again.
+
+    A name may occur as a value of its column where other names stand above numbers.
+    """
     first, *rows = found.records()
     first = [cell.strip() for cell in first]
     if not any(first):
         return False
     below = [{row[i].strip() for row in rows if i < len(row)} - {""} for i in range(len(first))]
     pairs = list(zip(first, below, strict=True))
+    n_above = sum(_is_above_numbers(cell, values) for cell, values in pairs)
     if any(cell in values for cell, values in pairs):
         _check_repeated(found, first, pairs)
-        return False
+        return n_above > 1
     if len(first) > 2 and sum(map(bool, first)) == 1:
         above = next((i for i, row in enumerate(rows) if any(cell.strip() for cell in row)), 0)
         if above < len(rows) and all(cell.strip() for cell in rows[above]):
@@ -260,14 +264,9 @@ def _names_columns(found: _Text) -> bool:
     numbers = [float(cell.replace(",", ".")) for cell in first if _is_number(cell)]
     named = [cell for cell in first if cell and not _is_number(cell)]
     distinct = set(named)
-    over_numbers = any(
-        (cell in distinct and values and all(map(_is_number, values)))
-        or (cell and not _DIGIT.search(cell) and values and all(map(_DIGIT.match, values)))
-        for cell, values in pairs
-    )  # fmt: skip
     if not numbers:
-        return over_numbers or len(distinct) == len(named)
-    if named and over_numbers:
+        return n_above > 0 or len(distinct) == len(named)
+    if named and n_above:
         return True
     if named and _are_counted(numbers):
         raise ValueError(
@@ -275,6 +274,15 @@ def _names_columns(found: _Text) -> bool:
             f"({', '.join(first[:4])}) or a row of values; use --header or --no-header."
         )
     return False
+
+
+def _is_above_numbers(name: str, values: set[str]) -> bool:
+    """Whether a text that is no value stands above numbers, dates or amounts."""
+    if not name or not values or name in MISSING:
+        return False
+    return (not _is_number(name) and all(map(_is_number, values))) or (
+        not _DIGIT.search(name) and all(map(_DIGIT.match, values))
+    )
 
 
 def _check_repeated(found: _Text, first: list[str], pairs: list[tuple[str, set[str]]]) -> None:
