@@ -179,9 +179,13 @@ class TableColumn:
         codes = np.array([place.get(value, np.nan) for value in found.tolist()])
         new = np.isnan(codes) & ~np.isnan(found)
         if self.has_number_levels:
-            levels = np.array(self.levels, dtype=float)
-            codes[new] = np.searchsorted((levels[1:] + levels[:-1]) / 2, found[new])
+            codes[new] = self.nearest_codes(found[new])
         return codes[at], found[new].tolist()
+
+    def nearest_codes(self, values: Array) -> Array:
+        """Codes of the levels nearest to numbers, of a column that `has_number_levels`."""
+        levels = np.array(self.levels, dtype=float)
+        return np.searchsorted((levels[1:] + levels[:-1]) / 2, values)
 
     def beyond(self, raw: RawColumn) -> Array:
         """How far numbers lie outside of the range that fit saw, in widths of the range, (n,).

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from http import HTTPStatus
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -102,6 +102,8 @@ class Records:
         if codes is not None:
             if value in codes:
                 return codes[value]
+            if column is not None and column.has_number_levels and _is_finite(value):
+                return _nearest(column, value, notes)
             notes[_unseen(self.names[d], value)] = None
             return math.nan
         if isinstance(value, str):
@@ -188,6 +190,24 @@ def _codes(column: TableColumn) -> dict[Scalar, int] | None:
     if column.form != "level" and not column.has_levels:
         return None
     return {as_scalar(level): code for code, level in enumerate(column.levels)}
+
+
+def _is_finite(value: Scalar) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value == value and abs(value) != math.inf  # whole numbers may exceed any float
+
+
+def _nearest(column: TableColumn, value: float, notes: dict[str, None]) -> float:
+    """The code of the level nearest to a number, as in the library; a note if it is outside."""
+    low, high = np.array(column.levels, dtype=float)[[0, -1]].tolist()
+    inside = min(max(value, low), high)
+    if inside != value:
+        notes[
+            f"Column {column.name!r}: the value {shortened(value)} is outside of the range that "
+            f"fit saw, {low:g} to {high:g}; it is taken as the nearest level."
+        ] = None
+    return float(column.nearest_codes(np.array([inside], dtype=float))[0])
 
 
 def _unseen(name: str, value: object) -> str:
