@@ -1,7 +1,7 @@
 """Options for reading text, and the format of a text that was read.
 
-Options are the user's. A `TextFormat` is what a file of a model's rows was read as; it decides
-about new files where they leave a doubt, and shows where they differ.
+Options are the user's. A `TextFormat` says how the file with the rows of a fit was read. It decides
+how ambiguous columns of new files are read, and shows where new files differ.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Curved dependence of numbers: a quadratic regression on all other columns, blended with the rest.
 
-The regression takes all columns as numbers, with missing values imputed by the blend without it,
-and then once more with those that it has moved itself. Its weight in each column is chosen on
-held-out cells.
+The regression takes all columns as numbers. It is fitted twice: with missing values as the blend
+without it imputes them, and then with the values that the first regression has moved. Its weight in
+each column is chosen on held-out cells.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from partwise.estimators._residual import (
 from partwise.models.quadratic_regression import QuadraticRegression
 from partwise.typing import SavedState
 
-# Weight in imputed values from which the regression learns before held-out cells have told one.
+# Weight of the first regression in the imputed values from which the second one is fitted.
 FIRST_WEIGHT = 0.5
 
-# The distribution of a cell becomes at most so much narrower.
+# Smallest factor by which the regression may narrow the distribution of a cell.
 LEAST_WIDTH = 0.3
 
 # Tables with more columns of numbers have no regression, which takes the third power of these.
@@ -57,7 +57,7 @@ class Curves:
     def fitted_to(
         cls, X: Array, missing: Array, weight: Array, owner: Array, targets: Array
     ) -> Curves | None:
-        """Learned from rows (n, W) of numbers of which those ``missing`` (n, D) are imputed.
+        """Fit to complete rows (n, W) of numbers; the cells ``missing`` (n, D) were imputed.
 
         None where columns are too many, or none has enough values.
         """
@@ -72,7 +72,7 @@ class Curves:
         )
 
     def refitted(self, X: Array, missing: Array, weight: Array, owner: Array) -> Curves:
-        """The same, learned from values that it has moved itself."""
+        """The same weights, fitted again to imputed values that this regression has moved."""
         moved = self._moved(X, missing)
         places = self.regression.targets
         return replace(self, regression=QuadraticRegression.fitted_to(moved, weight, owner, places))
@@ -96,10 +96,10 @@ class Curves:
         weight: Mapping[int, Array],
         power: int,
     ) -> Curves | None:
-        """With the weights and widths that held-out cells tell; None where it helps no column.
+        """With weights and widths chosen on held-out cells; None where it helps no column.
 
-        True numbers less expectations of the blend, ``plain``, and less those of the regression, by
-        the column's place; ``weight`` are those of the rows.
+        ``plain`` are the errors of the blend in these cells, true number less expectation, by the
+        column's place; ``curved`` are those of the regression, ``weight`` the weights of the rows.
         """
         mixed = {d: own + WEIGHTS[:, None] * (curved[d] - own) for d, own in plain.items()}
         chosen = best_weights(mixed, weight, power)

@@ -20,7 +20,7 @@ from partwise.contracts import Array
 WEIGHTS = np.linspace(0.0, 1.0, 9)
 POOLED_CELLS = 30.0
 
-# Mean errors below this, in deviations, are all alike.
+# Mean errors below this, in standard deviations, count as equally small.
 LEAST_LOSS = 1e-6
 
 # Candidate widths of the moved distribution, in units of its own.
@@ -82,7 +82,7 @@ def best_weights(
     """Weights of regressions, by errors (9, m) with each candidate on m held-out cells.
 
     Errors count by their ``power`` and by the weights (m,) of rows, and are compared by the
-    logarithm of their mean, so that columns lean on others whose errors are larger.
+    logarithm of their mean, so that columns with large errors do not outweigh the others.
     """
     n_cells = {d: float(own.sum()) for d, own in weight.items()}
     losses = {

@@ -24,7 +24,7 @@ _LISTS = (9, 10)  # and sets
 
 Value = int | list["Value"] | dict[int, "Value"] | None
 Fields = dict[int, Value]
-_TEXT = None  # what is in a field is of no matter here
+_TEXT = None  # stands for texts and floats, which are not needed
 
 
 def impossible(path: Path) -> str | None:

@@ -57,8 +57,8 @@ class QuadraticRegression:
     ) -> QuadraticRegression:
         """Learned from rows (n, W) with weights (n,).
 
-        Columns of the same ``owner`` (W,) say nothing about each other: the levels of a column.
-        Only those that share it with none are squared, too.
+        ``owner`` (W,) is the column of the table that each belongs to. Columns of the same owner,
+        the levels of a category, do not predict each other; only single ones are squared, too.
         """
         share = weight / weight.sum()
         # Powers of two, by which division is exact: squares of large numbers would overflow.
