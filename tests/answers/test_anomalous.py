@@ -216,3 +216,18 @@ def test_rarely_reported_numbers_between_common_ones_are_not_anomalous():
     surprise = found[found["column"] == "smoked"].set_index("row")["surprise"]
     assert surprise[399] > 4.0
     assert surprise[398] < 1.0
+
+
+def test_codes_of_levels_are_not_taken_for_values():
+    """The service knows encoded rows alone: a code 0 is no number below levels 1 to 5."""
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=60)
+    X = np.clip(np.rint(2 + 2 * state[:, None] + rng.normal(0, 0.6, (60, 3))), 1, 5)
+    model = MCVQ(1, 2, likelihood=["ordinal"] * 3, max_iter=10, random_state=0).fit(X)
+    new = X[:9].copy()
+    new[0, 0] = 1.0 if state[0] else 5.0
+    coded = model._fitted.schema.encode(new)
+    found = anomalous.anomalous_cells(model._fitted, coded, coded, 3)
+    expected = model.anomalous_cells(new, 3)
+    assert_allclose(list(found["surprise"]), list(expected["surprise"]))
+    assert list(found["value"]) == list(expected["value"])

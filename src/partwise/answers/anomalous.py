@@ -92,7 +92,8 @@ def anomalous_cells(
 ) -> Mapping[str, Iterable[Value]]:
     """The most surprising observed cells, as columns by name; at most ``per_column`` of a column.
 
-    ``of_fit`` says whether the model was fitted to these rows; None compares column totals.
+    ``of_fit`` says whether the model was fitted to these rows; None compares column totals. X may
+    be ``coded`` itself, where the user's values are not known.
     """
     told, model = laws(fitted), core(fitted)
     parts, log_prior = fitted.params.gates.argmax(axis=0), log_marginal(fitted)
@@ -101,7 +102,7 @@ def anomalous_cells(
     if of_fit is None:
         of_fit = are_rows_of_fit(fitted, len(coded), column_totals(fitted, coded, n_jobs))
 
-    schema = None if of_fit else fitted.schema
+    schema = None if of_fit or X is coded else fitted.schema
     beyond = {} if schema is None else schema.beyond(as_table(X))
     new_extreme = np.log1p(fitted.params.state_counts[:, : core(fitted).first[1]].sum())
     by_range = {d: (away > 0) * new_extreme + np.log1p(away**2) for d, away in beyond.items()}
