@@ -566,4 +566,9 @@ NASTY = [
             "weight": [6.96, 1.63, 8.86],
         },
     ),
+    Nasty(
+        "words with the numbers of their codes",
+        "who,insured\nx,1. Yes\ny,2. No\nz,1. Yes\n",
+        {"who": ["x", "y", "z"], "insured": ["1. Yes", "2. No", "1. Yes"]},
+    ),
 ]

@@ -222,9 +222,11 @@ def _check_others(text: pl.Series, core: pl.Series, held: Array, fits: Array, na
 
 
 def _check_units(text: pl.Series, core: pl.Series, around: pl.Series, name: str) -> None:
-    """Refuse numbers with different units; 12a and 12b are no such numbers."""
+    """Refuse numbers with different units; 12a and 12b are no such numbers, nor is 1. Yes."""
     known = around.drop_nulls()
     kinds = known.str.strip_chars().unique().sort()
+    if text.n_unique() - text.has_nulls() == len(kinds) < len(known):
+        return  # one number per word
     apart = known.unique().str.contains(r"^$|\s").all()
     if len(kinds) > _MAX_UNITS or not (apart or core.str.contains(r"\d[.,]\d").any()):
         return
