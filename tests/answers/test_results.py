@@ -176,6 +176,15 @@ def test_numbers_have_the_precision_of_their_column():
         assert abs(float(told["dose"]) / mean["dose"] - 1.0) < 0.06
 
 
+def test_means_do_not_exceed_the_values_where_a_state_has_none():
+    group = np.repeat([0, 1, 2], 60)
+    dose = np.where(group < 2, np.exp(np.linspace(-40.0, 80.0, 180)), np.nan)
+    table = pd.DataFrame({"cm": 9.0 * group + np.tile([0.0, 0.1, 0.2], 60), "dose": dose})
+    model = MCVQ(1, 3, likelihood={"dose": "lognormal"}, random_state=0).fit(table)
+    means = {feature.name: feature for feature in tables.features(fitted_of(model), 0)}["dose"]
+    assert max(means.usual, *means.values) <= np.log(np.nanmax(dose))
+
+
 def test_values_of_several_types_become_text_in_polars():
     day = datetime.date(2020, 1, 2)
     mixed = np.array([0, None, np.int64(2)], dtype=object)

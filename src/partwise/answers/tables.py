@@ -378,10 +378,6 @@ class Feature(NamedTuple):
             values = special.logsumexp(self.values, axis=1, b=shares)
         return self._replace(values=values, away=shares @ self.away)
 
-    def at_most(self, largest: float) -> Feature:
-        """The feature with no value above ``largest``."""
-        return self._replace(values=np.fmin(self.values, largest))
-
 
 def features(fitted: FittedStates, part: int) -> list[Feature]:
     """Features of a part's states, of the most informative columns first."""
@@ -419,18 +415,20 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                 units = group.scale[i], group.shift[i]
                 feature = _feature(name, None, mean, variance, b, column, *units)
                 if column is not None and column.kind == LOGGED:
-                    feature = _with_arithmetic_means(feature, variance * group.scale[i] ** 2, held)
-                    # A mean is not above all values.
                     most = float(column.as_encoded(np.array([column.support.largest]))[0])
-                    feature = feature.at_most(most)
+                    within = variance * group.scale[i] ** 2
+                    feature = _with_arithmetic_means(feature, within, held, most)
                 found[d] = [feature]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
 
 
-def _with_arithmetic_means(feature: Feature, variances: Array, b: Array) -> Feature:
-    """The feature of a logarithm with values whose exponentials are means, not medians."""
-    values = feature.values + 0.5 * variances
+def _with_arithmetic_means(feature: Feature, variances: Array, b: Array, largest: float) -> Feature:
+    """The feature of a logarithm with values whose exponentials are means, not medians.
+
+    No mean exceeds the ``largest`` value, whatever the variance of a state with few values.
+    """
+    values = np.fmin(feature.values + 0.5 * variances, largest)
     usual = float(special.logsumexp(values, b=b))
     return Feature(feature.name, None, values, usual, feature.away, feature.column)
 
