@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
 from partwise import RowSource
-from partwise.data.frame_passes import read_frames
+from partwise.data.frame_passes import encode_frames, read_frames
+from partwise.data.frame_sources import open_frames
+from partwise.data.table import Schema
 
 OFFSETS = np.arange(0, 42, 2, dtype=np.int32)  # of twenty texts of two letters
 
@@ -64,3 +67,15 @@ def test_a_size_beyond_all_memory_is_damage(tmp_path, monkeypatch):
     (tmp_path / "t.arrow").write_bytes(_content())
     with pytest.raises(OSError, match=r"t\.arrow could not be read as \.arrow \(malloc"):
         RowSource(tmp_path / "t.arrow")
+
+
+def test_warnings_of_new_numbers_of_ordered_levels_are_those_of_tables_in_memory(recwarn):
+    years = pl.DataFrame({"years": [1, 2, 5, 9] * 20})
+    schema = Schema.learn(years, {"years": "ordinal"})
+    within = pl.DataFrame({"years": [1, 3, 8]})
+    coded = encode_frames(open_frames([within]), schema, "warn")
+    np.testing.assert_array_equal(coded[:], schema.encode(within))
+    assert not len(recwarn)
+    text = r"'years' has values outside of the range that fit saw, 1 to 9 \(first: 10\.0\): treated"
+    with pytest.warns(UserWarning, match=text):
+        encode_frames(open_frames([within, pl.DataFrame({"years": [3, 10]})]), schema, "warn")

@@ -152,22 +152,25 @@ def encode_frames(frames: Frames, schema: Schema, unseen: Unseen = "missing") ->
                 out[lo:hi], found = schema.encode_new(frame)
             except ValueError as error:
                 raise ValueError(f"{piece.name}: {error}") from error
-            for name, level in found.items():
+            for name, levels in found.items():
                 if unseen == "refuse":
                     raise ValueError(
-                        f"{piece.name}: column {name!r} has {level!r}, which it did not have in "
-                        "the first pass; do not change the data while they are in use."
+                        f"{piece.name}: column {name!r} has {levels[0]!r}, which it did not have "
+                        "in the first pass; do not change the data while they are in use."
                     )
-                new.setdefault(name, level)
+                for level in schema.columns[schema.place(name)].to_tell(levels)[:1]:
+                    new.setdefault(name, level)
         out.flush()
     except BaseException:
         remove_file(path)
         raise
     if unseen == "warn":
         for name, level in new.items():
-            nearest = schema.columns[schema.place(name)].has_number_levels
-            warn(
-                f"Column {name!r} has values that fit did not see (first: {level!r}): treated as "
-                f"{'the nearest level' if nearest else 'missing'}."
-            )
+            column = schema.columns[schema.place(name)]
+            which, treated = "that fit did not see", "missing"
+            if column.has_number_levels:
+                low, high = column.levels[0], column.levels[-1]
+                which = f"outside of the range that fit saw, {low:g} to {high:g}"
+                treated = "the nearest level"
+            warn(f"Column {name!r} has values {which} (first: {level!r}): treated as {treated}.")
     return RowSource.of(ArrayStore(out))

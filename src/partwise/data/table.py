@@ -237,15 +237,15 @@ class Schema:
         """Rows of a frame that has some of the columns, by name; the others are missing."""
         return self.encode_new(X)[0]
 
-    def encode_new(self, X: Frame | Array) -> tuple[Array, dict[Name, Value]]:
-        """The same, and the first level of each column that fit did not see."""
-        raw, new = read_columns(X), {}
+    def encode_new(self, X: Frame | Array) -> tuple[Array, dict[Name, list[Value]]]:
+        """The same, and the levels of each column that fit did not see."""
+        raw, new = read_columns(X), dict[Name, list[Value]]()
         out = np.full((len(X), len(self.columns)), np.nan)
         for given in raw:
             d = self.place(given.name)
             out[:, d], unseen = self.columns[d].encode(given)
             if unseen:
-                new[given.name] = unseen[0]
+                new[given.name] = unseen
         return out, new
 
     def beyond(self, X: Frame | Array) -> dict[int, Array]:
@@ -372,19 +372,18 @@ def _restored(fields: dict[str, object]) -> TableColumn:
 
 def _tell_unseen(column: TableColumn, unseen: Sequence[Value]) -> None:
     """Warn of values that fit did not see, unless they are numbers between those that it saw."""
-    name = shortened(column.name)
+    name, told = shortened(column.name), column.to_tell(unseen)
     if column.has_number_levels:
         low, high = column.levels[0], column.levels[-1]
-        unseen = [value for value in unseen if not low <= value <= high]  # type: ignore[operator]  # numbers
-        if unseen:
+        if told:
             warn(
-                f"Column {name} has {plural(len(unseen), 'value')} outside of the range that fit "
-                f"saw, {low:g} to {high:g} (first: {unseen[0]:g}): treated as the nearest level."
+                f"Column {name} has {plural(len(told), 'value')} outside of the range that fit "
+                f"saw, {low:g} to {high:g} (first: {told[0]:g}): treated as the nearest level."
             )
         return
     warn(
-        f"Column {name} has {len(unseen)} value(s) that fit did not see "
-        f"(first: {shortened(unseen[0])}): treated as missing."
+        f"Column {name} has {len(told)} value(s) that fit did not see "
+        f"(first: {shortened(told[0])}): treated as missing."
     )
 
 

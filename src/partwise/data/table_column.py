@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -196,6 +197,16 @@ class TableColumn:
         low, high = np.array([self.levels[0], self.levels[-1]], dtype=float)
         away = np.maximum(np.maximum(low - values, values - high), 0.0)
         return np.nan_to_num(away) / max(high - low, np.finfo(float).tiny)
+
+    def to_tell(self, unseen: Sequence[Value]) -> list[Value]:
+        """Those of the levels that fit did not see that a user should know of.
+
+        Numbers between ordered levels are not among them.
+        """
+        if not self.has_number_levels:
+            return list(unseen)
+        low, high = self.levels[0], self.levels[-1]
+        return [value for value in unseen if not low <= value <= high]  # type: ignore[operator]  # numbers
 
     def decode(
         self, values: Array, predicted: Array | bool = False, sampled: bool = False
