@@ -289,6 +289,36 @@ NASTY = [
         told="'length' holds durations",
     ),
     Nasty(
+        "lengths with fractions of seconds",
+        "song,length\na,3:45.2\nb,102:05.5\nc,\n",
+        {
+            "song": ["a", "b", "c"],
+            "length": [datetime.timedelta(seconds=225.2), datetime.timedelta(seconds=6125.5), None],
+        },
+        options={"durations": {"length": "m:ss"}},
+    ),
+    Nasty(
+        "fractions of seconds where durations are in hours",
+        "task,took\na,3:45\nb,3:45.2\n",
+        refused="line 3: column 'took' holds '3:45.2', which is no duration such as 3:45 or "
+        "3:45:10.5; correct it, or leave out --duration 'took=h:mm'",
+        options={"durations": {"took": "h:mm"}},
+    ),
+    Nasty(
+        "durations of a hundred hours and more",
+        "task,took\na,100:15\nb,120:30\nc,\n",
+        {
+            "task": ["a", "b", "c"],
+            "took": [datetime.timedelta(minutes=6015), datetime.timedelta(minutes=7230), None],
+        },
+        told="'took' holds durations .hours and minutes",
+    ),
+    Nasty(
+        "days without marks that are the same in either order",
+        "day,n\n" + "".join(f"0{m}0{m}1990,1\n" for m in range(1, 9)) + ",1\n",
+        {"day": [*(day(1990, m, m) for m in range(1, 9)), None], "n": [1] * 9},
+    ),
+    Nasty(
         "durations of less than a day",
         "task,took\na,3:45\nb,12:05\nc,\n",
         {

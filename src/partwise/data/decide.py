@@ -16,7 +16,7 @@ import polars as pl
 
 from partwise._warnings import warn
 from partwise.contracts import Array
-from partwise.data.decide_dates import check_words, check_years, compact_dates, dates
+from partwise.data.decide_dates import check_spans, check_words, check_years, compact_dates, dates
 from partwise.data.decide_numbers import NUMERIC, check_powers, grid, numbers
 from partwise.data.forms import DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
 from partwise.data.frames import shortened
@@ -126,6 +126,9 @@ def read_columns(
                 )
             signs |= _shown_sign(form, text)
             orders |= _shown_order(form)
+        if held[i].any():
+            with about(name):
+                check_spans(text, form, own)
         values.append(text)
         forms.append(form)
     settled, formats, notes = list[Form](), list[ColumnFormat](), list[str]()

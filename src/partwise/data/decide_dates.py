@@ -51,12 +51,18 @@ _WORDED = re.compile(
     rf"(?:\d{{4}}|\d\d)|{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}})"
     r"(?:[ ,T].{0,15})?)$"
 )
-_SPAN = r"^\d+:[0-5]\d(:[0-5]\d)?$"
+_SPAN = r"^\d{1,9}:[0-5]\d(:[0-5]\d)?$"
+# With fractions of seconds, where the user says what durations are.
+_LIKE = {"h:mm": "3:45 or 3:45:10.5", "m:ss": "3:45 or 3:45.5"}
+_SPANS = {
+    "h:mm": r"^\d{1,9}:[0-5]\d(:[0-5]\d([.,]\d{1,6})?)?$",
+    "m:ss": r"^\d{1,9}:[0-5]\d(:[0-5]\d)?([.,]\d{1,6})?$",
+}
 
 
 def dates(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | Open | None:
     """The form of dates or times like a cell, if it fits all n values; else None."""
-    if _TIME.match(cell):
+    if _TIME.match(cell) or re.match(_SPANS.get(own.duration, _SPAN), cell):
         return _times(text, cell, n, own)
     for shape, pattern in _OTHER_MONTHS.items():
         if match := shape.match(cell):
@@ -257,14 +263,18 @@ def compact_dates(text: pl.Series, held: Array, own: ColumnOptions) -> DateForm 
             likely = form.read(text).is_between(date(1900, 1, 1), date(2100, 1, 1))
             if likely.sum() == n:
                 found[order] = form
-    if len(found) < 2:
-        return next(iter(found.values()), None)
-    return Open(dict(found), row)
+    days = {order: form.read(text) for order, form in found.items()}
+    usual = next(iter(found), "")
+    others = [order for order in found if not days[order].equals(days[usual])]
+    if not others:
+        return found.get(usual)
+    differ = (days[usual] != days[others[0]]).fill_null(False)
+    return Open({order: found[order] for order in (usual, *others)}, int(differ.arg_max() or 0))
 
 
 def _times(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | None:
     """Times of day; durations if some exceed 24 hours, or the user says so."""
-    are_spans = text.str.contains(_SPAN).sum() == n
+    are_spans = text.str.contains(_SPANS.get(own.duration, _SPAN)).sum() == n
     if own.duration and are_spans:
         return SpanForm(in_minutes=own.duration == "m:ss")
     for pattern, _ in _variants(_clock(cell), ""):
@@ -272,3 +282,17 @@ def _times(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | Non
         if form.read(text).count() == n:
             return form
     return SpanForm() if are_spans else None
+
+
+def check_spans(text: pl.Series, form: Form | Open, own: ColumnOptions) -> None:
+    """Refuse texts that are no durations in a column that the user says has them."""
+    if isinstance(form, SpanForm) or not own.has_durations:
+        return
+    odd = ~text.str.contains(_SPANS[own.duration]).fill_null(True)
+    row = int(odd.arg_max() or 0)
+    raise Doubt(
+        row,
+        f"column {shortened(own.name)} holds {shortened(text[row])}, which is no duration such as "
+        f"{_LIKE[own.duration]}; correct it, or leave out --duration "
+        f"{shortened(f'{own.name}={own.duration}')}.",
+    )

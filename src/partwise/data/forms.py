@@ -206,18 +206,21 @@ class DateForm:
 
 @dataclass(frozen=True)
 class SpanForm:
-    """Durations: hours, minutes and perhaps seconds, as 36:15, or minutes and seconds."""
+    """Durations: hours and minutes, perhaps with seconds, as 36:15, or minutes and seconds."""
 
     in_minutes: bool = False  # 3:45 is 225 seconds
 
     def read(self, text: pl.Series) -> pl.Series:
         """Read durations."""
-        pieces = text.str.extract_groups(r"^(\d+):(\d\d)(?::(\d\d))?$").struct.unnest()
-        first, second, third = pieces.get_columns()
+        pieces = text.str.extract_groups(
+            r"^(\d+):(\d\d)(?::(\d\d))?(?:[.,](\d+))?$"
+        ).struct.unnest()
+        first, second, third, part = pieces.get_columns()
         counts = [column.cast(pl.Int64).fill_null(0) for column in (first, second, third)]
-        total = (counts[0] * 3600 + counts[1] * 60 + counts[2]) * 1_000_000
+        total = counts[0] * 3600 + counts[1] * 60 + counts[2]
         if self.in_minutes:
             total = total.zip_with(third.is_not_null(), total // 60)
+        total = total * 1_000_000 + part.str.pad_end(6, "0").cast(pl.Int64).fill_null(0)
         total = total.set(text.is_null(), None)
         return total.cast(pl.Duration("us"))
 
@@ -225,9 +228,20 @@ class SpanForm:
         """Write durations, with hours, minutes or seconds as the texts have them."""
         long = like.str.count_matches(":").max() == 2
         unit = 1 if long or self.in_minutes else 60  # seconds
-        counts = values.cast(pl.Duration("ms")).cast(pl.Int64).to_list()
-        spans = [round(count / (1000 * unit)) * unit for count in counts]
-        if not long and self.in_minutes:
-            return pl.Series(values.name, [f"{span // 60}:{span % 60:02}" for span in spans])
-        texts = [f"{span // 3600}:{span // 60 % 60:02}:{span % 60:02}" for span in spans]
-        return pl.Series(values.name, texts if long else [text[:-3] for text in texts])
+        digits = like.drop_nulls().str.extract(r"[.,](\d+)$").fill_null("").str.len_chars()
+        least, most = (int(str(n or 0)) for n in (digits.min(), digits.max()))
+        step = unit * 10 ** (6 - most)  # microseconds
+        counts = values.cast(pl.Duration("us")).cast(pl.Int64).to_list()
+        split = [divmod(round(count / step) * step, 1_000_000) for count in counts]
+        spans = [seconds for seconds, _ in split]
+        if long:
+            texts = [f"{span // 3600}:{span // 60 % 60:02}:{span % 60:02}" for span in spans]
+        else:
+            large = [span if self.in_minutes else span // 60 for span in spans]
+            texts = [f"{span // 60}:{span % 60:02}" for span in large]
+        if most:
+            mark = "," if like.str.contains(",").any() else "."
+            parts = [f"{mark}{part:06}"[: most + 1] for _, part in split]
+            parts = parts if least == most else [part.rstrip("0").rstrip(mark) for part in parts]
+            texts = [text + part for text, part in zip(texts, parts, strict=True)]
+        return pl.Series(values.name, texts)

@@ -76,6 +76,7 @@ class ColumnOptions:
         self.like = options.like.get(name, ColumnFormat())
         year = options.first_year
         self.first_year = year.get(name, year.get(""))
+        self.has_durations = name in options.durations and name not in options.texts
         self.duration = options.durations.get(name, self.like.duration)
 
     def is_plain(self, thousand: Array, dotted: Array) -> bool:

@@ -211,6 +211,10 @@ class _Structures:
 
     def _unsigned(self) -> int:
         """A number of seven bits per byte, the lowest first."""
+        at = self.at
+        if (byte := self._content[at]) < 128:  # nearly all have one byte
+            self.at = at + 1
+            return byte
         number = shift = 0
         while (byte := self._byte()) & 128:
             number |= (byte & 127) << shift
