@@ -10,6 +10,9 @@ from partwise.cli import app
 from partwise.files import read_data
 from partwise.files.frames import write_filled, write_table
 from tests.files.nasty import NASTY
+from tests.files.nasty_times import TIMES
+
+CASES = [*NASTY, *TIMES]
 
 # Tested beside the text reader.
 pytestmark = pytest.mark.filterwarnings("ignore:.* has several columns of the same name")
@@ -26,13 +29,13 @@ def write(tmp_path):
 
 
 read = pytest.mark.parametrize(
-    "case", [case for case in NASTY if case.values is not None], ids=lambda case: case.name
+    "case", [case for case in CASES if case.values is not None], ids=lambda case: case.name
 )
 
 
 def test_there_are_enough():
-    assert len(NASTY) >= 25
-    assert len({case.name for case in NASTY}) == len(NASTY)
+    assert len(CASES) >= 25
+    assert len({case.name for case in CASES}) == len(CASES)
 
 
 @read
@@ -43,7 +46,7 @@ def test_values_are_what_they_are(write, case):
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in NASTY if case.values is None], ids=lambda case: case.name
+    "case", [case for case in CASES if case.values is None], ids=lambda case: case.name
 )
 def test_what_is_in_doubt_is_refused(write, case):
     with pytest.raises(ValueError, match=case.refused) as error:

@@ -100,6 +100,21 @@ def test_what_cannot_be_is_refused_in_one_sentence(name, tmp_path, monkeypatch):
         read_data(path)
 
 
+def _encrypt_column(footer, page):
+    chunk = footer[4][0][1][0]
+    chunk.pop(3)
+    chunk.update({8: {1: {}}})
+
+
+def test_encrypted_files_are_not_called_damaged(tmp_path):
+    path = _write(tmp_path / "t.parquet", _encrypt_column)
+    with pytest.raises(ValueError, match=r"t\.parquet is encrypted; save it without encryption"):
+        read_data(path)
+    path.write_bytes(path.read_bytes().replace(b"PAR1", b"PARE"))
+    with pytest.raises(ValueError, match=r"t\.parquet is encrypted; save it without encryption"):
+        read_data(path)
+
+
 @pytest.mark.parametrize("n_bytes", [4, 5])
 def test_counts_of_the_footer_beyond_its_end(n_bytes, tmp_path):
     # polars reserved 64 bytes for each of 2**31 columns: 128 GB, or the end of the process.

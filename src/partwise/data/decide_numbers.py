@@ -64,6 +64,8 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
         if kinds.n_unique() == 1:
             _check_others(text, core, held, mask, own.name)
         return None
+    one = _one_of(before, after, own.like.unit)
+    after = after if one is None else after.set((after == one[0]).fill_null(False), one[1])
     units = _units(own.name, text, before, after)
     if units is None:
         _check_units(text, core, before + after, own.name)
@@ -73,6 +75,7 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
         after=units[1],
         in_parentheses=bool(opened.is_not_null().any()),
         minus_last=bool(is_last.any()),
+        singular="" if one is None else one[0],
     )
     if opened.is_not_null().sum() == held.sum():
         return None  # (1), (2): numbers of notes, not negative numbers
@@ -122,6 +125,18 @@ def _number_of(decimal: str, groups: str) -> str:
     mark, end = re.escape(groups), re.escape(decimal)
     grouped = rf"|[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}" if groups else ""
     return rf"^(?:(?:\d+{grouped})(?:{end}\d*)?|{end}\d+)$"
+
+
+def _one_of(before: pl.Series, after: pl.Series, usual: str) -> tuple[str, str] | None:
+    """Singular and plural of a unit, as in 1 bed and 2 beds; ``usual`` is the unit of the fit."""
+    kinds = after.drop_nulls().unique().sort().to_list()
+    if len(kinds) == 1 and usual in (kinds[0].strip() + "s", kinds[0].strip() + "es"):
+        kinds.append(kinds[0].replace(kinds[0].strip(), usual))
+    if len(kinds) != 2 or (before.str.strip_chars() != "").any():
+        return None
+    short, long = kinds
+    is_pair = re.fullmatch(r"\s[^\W\d_]{2,}", short) and long in (short + "s", short + "es")
+    return (short, long) if is_pair else None
 
 
 def _units(

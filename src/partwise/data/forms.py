@@ -71,6 +71,7 @@ class NumberForm:
     after: str = ""
     in_parentheses: bool = False  # negative numbers, as in accounting
     minus_last: bool = False  # as 12.00-
+    singular: str = ""  # the text after 1, if it is another: 1 bed, 2 beds
 
     @property
     def unit(self) -> str:
@@ -82,7 +83,7 @@ class NumberForm:
         text = text.str.replace(f"[{MINUS}]", "-")
         if self.in_parentheses:
             text = text.str.replace(r"^\((.*)\)$", "-$1")
-        for affix in (self.before, self.after):
+        for affix in (self.before, self.after, self.singular):
             text = text.str.replace(affix.strip(), "", literal=True) if affix else text
         text = text.str.replace_all(r"\s+", "")
         if self.minus_last:
@@ -145,7 +146,8 @@ class NumberForm:
         in_parentheses = self.in_parentheses and value < 0
         sign = "" if in_parentheses else minus if value < 0 else plus if value else ""
         last = sign if self.minus_last else ""
-        text = f"{self.before}{text}{last}{self.after}"
+        after = self.singular if self.singular and text == "1" else self.after
+        text = f"{self.before}{text}{last}{after}"
         if in_parentheses:
             return f"({text})"
         return text if self.minus_last else f"{sign}{text}"

@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn
 from partwise._text import first_few, plural, unnamed
 from partwise._warnings import warn
 from partwise.data.frames import shortened
+from partwise.data.text_options import MISSING
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files
@@ -181,6 +182,7 @@ def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
     return (len(row) for _, row in records(path, text, separator))
 
 
+_PLAIN = re.compile(r"[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?%?")
 _DOCUMENTS = {
     re.compile(r"\s*(?:\{|\[\s*[\[{])"): "JSON",
     re.compile(r"(?i)\s*<(?:!doctype html|html)"): "a web page",
@@ -198,12 +200,22 @@ def refuse_documents(path: Path, text: str, separator: str) -> None:
     lines = [line for line in islice(io.StringIO(text), FIRST_LINES) if line.strip()]
     if any(separator in line for line in lines):
         return
-    widths = {len(line.split()) for line in lines}
-    cells = [cell for line in lines[1:] for cell in line.split()]
-    if len(widths) == 1 < widths.pop() and any(cell[-1].isdigit() for cell in cells):
+    words = [line.split() for line in lines]
+    if len({len(one) for one in words}) > 1 or len(words[0]) == 1:
+        return
+    # Texts may have as many words in all lines; columns are aligned, or one has numbers.
+    aligned = sum("  " in line.strip() for line in lines) > len(lines) / 2
+    digits = any(cell[-1].isdigit() for one in words[1:] for cell in one)
+    if (aligned and digits) or any(_are_numbers(cells) for cells in zip(*words[1:], strict=True)):
         raise ValueError(
             f"{path} has blanks between its values; save it with commas or tabs between them."
         )
+
+
+def _are_numbers(cells: tuple[str, ...]) -> bool:
+    """Whether cells are numbers, but for missing values."""
+    held = [cell for cell in cells if cell not in MISSING]
+    return bool(held) and all(_PLAIN.fullmatch(cell) for cell in held)
 
 
 def refuse_rating_list(path: Path) -> NoReturn:

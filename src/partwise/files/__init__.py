@@ -126,7 +126,7 @@ def read_data(
         from partwise.files.arrays import read_arrays
 
         return read_arrays(path)
-    if start == b"PAR1":
+    if start in (b"PAR1", b"PARE"):
         from partwise.files.frames import read_parquet
 
         return _without_ids(path, read_parquet(path), id_column)

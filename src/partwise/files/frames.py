@@ -16,7 +16,7 @@ from partwise.data.stores import panics_as_errors
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
-from partwise.files.parquet_check import impossible
+from partwise.files.parquet_check import impossible, is_encrypted
 from partwise.files.ratings import refuse_rating_columns
 from partwise.typing import Frame, PathLike
 
@@ -27,12 +27,12 @@ def read_parquet(path: Path) -> Data:
     """Read a parquet file with its types."""
     reason = impossible(path)
     if reason is not None:
-        raise unreadable(path, ValueError(reason))
+        raise _refused(path, ValueError(reason))
     try:
         with panics_as_errors():
             frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
     except Exception as error:  # polars raises many kinds; all mean a damaged file
-        raise unreadable(path, error) from error
+        raise _refused(path, error) from error
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file with rows.")
     refuse_rating_columns(path, frame.columns)
@@ -40,6 +40,13 @@ def read_parquet(path: Path) -> Data:
     for series in frame.select(cs.date() | cs.datetime()):
         nanoseconds(series, "date")  # or it could not be written
     return Data(frame, table_size(frame), pandas_file=path if of_pandas else None)
+
+
+def _refused(path: Path, error: Exception) -> ValueError:
+    """The error for a parquet file that is encrypted, or damaged."""
+    if is_encrypted(path):
+        return ValueError(f"{path} is encrypted; save it without encryption.")
+    return unreadable(path, error)
 
 
 def _is_of_pandas(path: Path) -> bool:

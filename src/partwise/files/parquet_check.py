@@ -13,6 +13,7 @@ import mmap
 from pathlib import Path
 
 _MARK = b"PAR1"
+_ENCRYPTED = b"PARE"  # at both ends, where the footer is encrypted
 _TAIL = 8  # the footer's length, and the mark once more
 _DEEPEST = 100  # levels of the schema, and of structures in structures
 _SMALL = 64 << 20  # bytes of a page that any file may have: some writers' totals leave parts out
@@ -62,11 +63,30 @@ def _refuse_unless(holds: bool, reason: str) -> None:
 # --- the file ---
 
 
+def is_encrypted(path: Path) -> bool:
+    """Whether a parquet file, or some of its columns, can be read with a key only."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content[:4] == _ENCRYPTED:
+            return True
+        start, end = _footer_of(content)
+        if not len(_MARK) <= start <= end:
+            return False
+        try:
+            footer = _Structures(content[start:end]).fields()
+        except (_ImpossibleError, IndexError):
+            return False
+    chunks = [one for group in _structures(footer, 4) for one in _structures(group, 1)]
+    return any(8 in chunk for chunk in chunks)
+
+
+def _footer_of(content: mmap.mmap) -> tuple[int, int]:
+    end = len(content) - _TAIL
+    return end - int.from_bytes(content[-_TAIL:-4], "little"), end
+
+
 def _check(content: mmap.mmap) -> None:
     _refuse_unless(content[-4:] == _MARK and len(content) >= 2 * _TAIL, "it has no footer")
-    length = int.from_bytes(content[-_TAIL:-4], "little")
-    end = len(content) - _TAIL
-    start = end - length
+    start, end = _footer_of(content)
     _refuse_unless(start >= len(_MARK), "its footer is larger than the file")
     footer = _Structures(content[start:end]).fields()
     repeats = _repeated_leaves(_structures(footer, 2))
