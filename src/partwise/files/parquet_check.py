@@ -231,15 +231,14 @@ class _Structures:
 
     def _unsigned(self) -> int:
         """A number of seven bits per byte, the lowest first."""
-        at = self.at
-        if (byte := self._content[at]) < 128:  # nearly all have one byte
-            self.at = at + 1
-            return byte
+        content, at = self._content, self.at
         number = shift = 0
-        while (byte := self._byte()) & 128:
+        while (byte := content[at]) > 127:
             number |= (byte & 127) << shift
             shift += 7
+            at += 1
             _refuse_unless(shift < 64, "its footer or a page has a number without end")
+        self.at = at + 1
         return number | byte << shift
 
     def _whole(self) -> int:
