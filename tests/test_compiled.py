@@ -42,6 +42,7 @@ def test_a_kernel_that_is_sent_is_found_again():
     assert pickle.loads(pickle.dumps(kernels.encode_numbers)) is kernels.encode_numbers
 
 
+@pytest.mark.ci
 def test_answers_to_few_rows_need_no_compiler(tmp_path):
     """A fresh interpreter, since this one has long imported everything."""
     import numpy as np

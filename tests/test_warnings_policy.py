@@ -73,6 +73,7 @@ def test_own_overflow():
 
 
 @pytest.mark.parametrize("options", ["", pytest.param("-W error", marks=pytest.mark.slow)])
+@pytest.mark.ci
 def test_own_warnings_fail_and_those_of_dependencies_where_asked_for(tmp_path, options):
     shutil.copy(ROOT / "conftest.py", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -56,6 +56,7 @@ def test_help_is_quick_to_load():
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["states", "{model}", "{rows}"]])
+@pytest.mark.ci
 def test_a_closed_pipe_is_no_error(model_file, tmp_path, args):
     """The exit code is 0 whether the reader closes the pipe before, while or after we write."""
     np.save(tmp_path / "rows.npy", make_shapes().data[:20])  # so few need no compiler

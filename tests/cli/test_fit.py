@@ -231,6 +231,7 @@ def test_data_that_cannot_be_read_is_one_sentence_and_leaves_nothing(tmp_path, m
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.ci
 def test_interrupt_keeps_the_best_model(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", rng.normal(size=(400, 12)))

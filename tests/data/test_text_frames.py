@@ -66,6 +66,7 @@ def test_open_readings_are_refused_and_options_decide(tmp_path):
         read_data(tmp_path, skip_rows=1)
 
 
+@pytest.mark.ci
 def test_the_cut_into_files_changes_nothing(tmp_path):
     rows = [f"{i % 7},{i / 8},{i * 123456789},2020-01-{i % 28 + 1:02},{i}.25" for i in range(60)]
     read = []

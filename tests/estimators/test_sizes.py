@@ -92,6 +92,7 @@ def drawn_and_found(likelihood):
         pytest.param("poisson", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.ci
 def test_sizes_of_every_likelihood(likelihood):
     X, parts, states, model = drawn_and_found(likelihood)
     assert model.n_parts_ == 3
@@ -396,6 +397,7 @@ def test_states_are_merged_though_that_loses():
     assert move_key("fewer 1", columns, after.n_states) in tried  # of clear states none gains
 
 
+@pytest.mark.ci
 def test_other_divisions_of_the_columns_are_tried_at_the_end():
     X, parts, states = draw(n=120, per_part=4, n_idle=0)
     true = [np.flatnonzero(parts == k) for k in range(3)]

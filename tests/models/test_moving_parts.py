@@ -237,6 +237,7 @@ def labeled():
     return X, y, model.fit(X, np.where(np.arange(60) < 50, y, None))
 
 
+@pytest.mark.ci
 def test_verbs_of_moving_parts(labeled):
     X, y, model = labeled
     assert_never_falls(model.lower_bounds_)

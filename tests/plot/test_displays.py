@@ -92,6 +92,7 @@ def image_of(ax):
     return np.ma.getdata(ax.images[0].get_array())
 
 
+@pytest.mark.ci
 def test_matplotlib_waits_until_something_is_drawn():
     code = "import partwise.plot, sys; print('matplotlib' in sys.modules)"
     run = subprocess.run(

@@ -42,6 +42,7 @@ KINDS = ["image", "table", "text", "ratings", "by_row"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.ci
 def test_nothing_from_data_becomes_markup(kind, pages, browser):
     with opened(browser, pages[kind]) as page:
         assert page.locator("script").count() == 2

@@ -21,6 +21,7 @@ from tests.common.explorer import (
 )
 
 
+@pytest.mark.ci
 def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
     frame = pd.DataFrame(table, columns=[f"c{d}" for d in range(9)])
     frame.index = [f"row {i}" for i in range(len(frame))]
