@@ -63,6 +63,13 @@ def test_a_raised_number_of_aspects_is_refused(tmp_path):
     assert "state.eta has shape (2, 12, 3), not (2, 12, 3000)" in message
 
 
+def test_features_of_which_no_set_has_rows_are_refused(tmp_path):
+    def empty(header, arrays):
+        arrays["theta.taken"] = np.zeros_like(arrays["theta.taken"])
+
+    assert "has no set with rows" in refusal(changed(stored("gvq"), tmp_path, empty))
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_arrays_whose_shapes_do_not_agree_are_refused(path, tmp_path):
     _, arrays = known_parts(path.read_bytes())

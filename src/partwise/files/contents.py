@@ -389,6 +389,12 @@ def _atoms_fit(value: Stored, scope: Scope) -> str | None:
     return None if wanted == A else f"has {A} features and values, not {wanted}"
 
 
+def _sets_are_taken(value: Stored, scope: Scope) -> str | None:
+    """At least one set has rows."""
+    taken = value["state"]["theta"]["taken"]
+    return None if taken[:, -1].any() else "has no set with rows"
+
+
 # The variance of the noise had another name in files before the first release.
 _NOISE = ("noise_variance_", "noise_")
 
@@ -533,6 +539,7 @@ CONTENTS: dict[str, Check] = {
             "P",
         ),
         _atoms_fit,
+        _sets_are_taken,
         _moments_fit,
         n_components="features",
         n_values="values",
