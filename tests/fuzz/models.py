@@ -203,7 +203,8 @@ def known_parts(content: bytes) -> tuple[Header, Arrays]:
     return _known[content]
 
 
-def _mutate(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
+def mutate(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
+    """A folder of seeds with its model file mutated."""
     seed = seeds[rng.choice(sorted(seeds))]
     assert isinstance(seed, dict)
     content = seed["model.safetensors"]
@@ -237,4 +238,4 @@ def _warm() -> None:
         ask(model, STORED[path.stem].questions, _rows(path.stem))
 
 
-KINDS = [Kind("model files", _seeds, _mutate, _use, warm=_warm)]
+KINDS = [Kind("model files", _seeds, mutate, _use, warm=_warm)]

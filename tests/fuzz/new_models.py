@@ -6,7 +6,7 @@ import functools
 import random
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from partwise import (
 )
 from partwise.report import write_report
 from partwise.serve.tables import Asked, Table
-from tests.fuzz.harness import Content, Kind
-from tests.fuzz.models import known_parts, mutated
+from tests.fuzz.harness import Kind
+from tests.fuzz.models import mutate
 from tests.golden.answers import ASKED_OF_RATINGS
 
 # Questions per case; what takes longer is asked of a share of the files.
@@ -99,13 +99,6 @@ def _seeds(folder: Path) -> None:
             (folder / name).mkdir()
             (folder / name / "case").write_text(name)
             fit().save(folder / name / "model.safetensors")
-
-
-def _mutate(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
-    seed = seeds[rng.choice(sorted(seeds))]
-    assert isinstance(seed, dict)
-    content = seed["model.safetensors"]
-    return {**seed, "model.safetensors": mutated(rng, *known_parts(content), content)}
 
 
 @functools.cache
@@ -200,4 +193,4 @@ def _use(path: Path) -> None:
     ask_file(file, (path / "case").read_text(), chance, _QUESTIONS, whole=whole)
 
 
-KINDS = [Kind("new model files", _seeds, _mutate, _use)]
+KINDS = [Kind("new model files", _seeds, mutate, _use)]
