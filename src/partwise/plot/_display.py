@@ -1,4 +1,4 @@
-"""What displays with several axes share."""
+"""What displays share: their figure and axes, and how they are plotted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,82 @@ import numpy as np
 from partwise.typing import PathLike
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.axes import Axes
+
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AxesDisplay:
+    """A picture on a single axes.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was plotted.
+    figure_ : matplotlib Figure or SubFigure
+        The figure of ``ax_``.
+    """
+
+    ax_: Axes = field(init=False)
+    figure_: AnyFigure = field(init=False)
+
+    def _plotted(self, ax: Axes) -> Self:
+        """Keep where it was plotted."""
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PlainAxesDisplay(AxesDisplay, ABC):
+    """A picture on a single axes, without options."""
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Plot it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to plot; None makes a new figure.
+
+        Returns
+        -------
+        display : Display
+            This one, with ``ax_`` and ``figure_``.
+        """
+        return self._plotted(self._plot(ax))
+
+    @abstractmethod
+    def _plot(self, ax: Axes | None) -> Axes:
+        """Plot it, and tell where."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HeatMapDisplay(AxesDisplay, ABC):
+    """A heat map on a single axes."""
+
+    default_cmap: ClassVar[str]
+
+    def plot(self, ax: Axes | None = None, *, cmap: Colors | None = None) -> Self:
+        """Plot it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to plot; None makes a new figure.
+        cmap : str or matplotlib Colormap or None, default=None
+            Colors; None means the display's own.
+
+        Returns
+        -------
+        display : Display
+            This one, with ``ax_`` and ``figure_``.
+        """
+        return self._plotted(self._plot(ax, cmap or self.default_cmap))
+
+    @abstractmethod
+    def _plot(self, ax: Axes | None, cmap: Colors) -> Axes:
+        """Plot it, and tell where."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,16 +112,16 @@ class Display(ABC):
     """
 
     image_shape: tuple[int, int] | None = None
-    figure_: Figure | SubFigure = field(init=False)
+    figure_: AnyFigure = field(init=False)
     axes_: np.ndarray = field(init=False)
 
     table_cmap: ClassVar[str] = "RdBu_r"
 
     def plot(
         self,
-        figure: Figure | SubFigure | None = None,
+        figure: AnyFigure | None = None,
         *,
-        cmap: str | Colormap | None = None,
+        cmap: Colors | None = None,
     ) -> Self:
         """Plot it.
 
@@ -71,22 +145,18 @@ class Display(ABC):
         return self
 
     @abstractmethod
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         """Plot columns that are pixels."""
 
     @abstractmethod
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         """Plot columns of a table."""
 
 
 class Plotted(Protocol):
     """Something with a figure."""
 
-    figure_: Figure | SubFigure
+    figure_: AnyFigure
 
 
 def save_picture(display: Plotted, path: PathLike, dpi: float = 90.0) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.image import AxesImage
+
+    AnyFigure: TypeAlias = Figure | SubFigure
+    Colors: TypeAlias = str | Colormap
+    Drawn: TypeAlias = tuple[AnyFigure, np.ndarray]  # a figure and its axes
 
 # Not a shade of gray, and distinct from both ends of the diverging map without red vision.
 MISSING = "#e69f00"
@@ -24,9 +28,7 @@ FAR = (-2.0, 2.0)
 DEVIATIONS = "standard deviations\nfrom the column's mean"
 
 
-def get_figure(
-    figure: Figure | SubFigure | None, width: float, height: float
-) -> Figure | SubFigure:
+def get_figure(figure: AnyFigure | None, width: float, height: float) -> AnyFigure:
     """Return the figure given, or make one of this size in inches."""
     if figure is not None:
         return figure
@@ -40,14 +42,25 @@ def get_axes(ax: Axes | None, width: float, height: float) -> Axes:
     return get_figure(None, width, height).subplots() if ax is None else ax
 
 
-def with_missing(cmap: str | Colormap, color: str = MISSING) -> Colormap:
+def picture_grid(figure: AnyFigure | None, n: int, height: float) -> Drawn:
+    """Make axes for n pictures, at most eight in a line, each so high in inches with its title."""
+    across = min(n, 8)
+    down = -(-n // across)
+    figure = get_figure(figure, 1.5 * across, height * down)
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    for ax in grid[n:]:
+        ax.set_axis_off()
+    return figure, grid[:n]
+
+
+def with_missing(cmap: Colors, color: str = MISSING) -> Colormap:
     """Return a color map in which missing values are marked."""
     import matplotlib
 
     return matplotlib.colormaps.get_cmap(cmap).with_extremes(bad=color)
 
 
-def note_missing(figure: Figure | SubFigure, color: str = MISSING) -> None:
+def note_missing(figure: AnyFigure, color: str = MISSING) -> None:
     """Add a legend that says which color means missing."""
     from matplotlib.patches import Patch
 
@@ -64,7 +77,7 @@ def show_picture(
     values: np.ndarray,
     shape: tuple[int, int],
     limits: tuple[float, float],
-    cmap: str | Colormap,
+    cmap: Colors,
 ) -> None:
     """Plot one row of data as an image, without ticks."""
     low, high = limits
@@ -75,7 +88,7 @@ def show_picture(
 
 
 def show_table(
-    ax: Axes, values: np.ndarray, limits: tuple[float, float], cmap: str | Colormap
+    ax: Axes, values: np.ndarray, limits: tuple[float, float], cmap: Colors
 ) -> AxesImage:
     """Plot a heat map, without ticks."""
     low, high = limits
@@ -87,7 +100,7 @@ def show_table(
 
 
 def color_bar(
-    figure: Figure | SubFigure,
+    figure: AnyFigure,
     image: AxesImage,
     axes: Iterable[Axes],
     label: str,
@@ -150,7 +163,7 @@ def show_rows(
     ax: Axes,
     values: np.ndarray,
     parts: np.ndarray,
-    cmap: str | Colormap,
+    cmap: Colors,
 ) -> AxesImage:
     """Plot rows of deviations as a heat map, the columns of a part next to each other."""
     order, edges = grouped(parts)

@@ -14,8 +14,7 @@ from partwise.plot._draw import color_bar, get_figure, name_columns, show_pictur
 from partwise.plot.view import apart, check_image_shape
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,8 +63,8 @@ class PicturesDisplay(Display):
         titles: Mapping[str, Sequence[str]] | None = None,
         size: float = 0.95,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> PicturesDisplay:
         """Plot vectors of any origin.
 
@@ -99,9 +98,7 @@ class PicturesDisplay(Display):
         )
         return display.plot(figure=figure, cmap=cmap)
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         most = max(1, *(len(group) for group in self.pictures))
         figure = get_figure(figure, self.size * most + 0.6, 1.2 * self.size * len(self.pictures))
         grid = figure.subplots(len(self.pictures), most, squeeze=False)
@@ -116,9 +113,7 @@ class PicturesDisplay(Display):
                 ax.set_axis_off()
         return figure, grid
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         lines = [max(1, len(group)) for group in self.pictures]
         width = float(np.clip(0.2 * len(self.feature_names) + 2.5, 5.0, 14.0))
         figure = get_figure(figure, width, 0.2 * sum(lines) + 0.3 * len(lines) + 1.0)
@@ -132,9 +127,3 @@ class PicturesDisplay(Display):
         name_columns(axes[-1], self.feature_names)
         color_bar(figure, image, axes, self.table_unit)
         return figure, axes
-
-
-def column_names(estimator: object, n_columns: int) -> list[str]:
-    """Names of the columns that a model was fitted to, or their numbers."""
-    names = getattr(estimator, "feature_names_in_", range(n_columns))
-    return [str(name) for name in names]

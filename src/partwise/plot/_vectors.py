@@ -23,9 +23,9 @@ from partwise.plot._draw import (
 from partwise.plot.view import View, check_image_shape, percent
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.image import AxesImage
+
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,38 +80,21 @@ class VectorsDisplay(Display):
     ) -> Self:
         """Select what is plotted from a model's view."""
         shape = check_image_shape(image_shape, len(seen.names))
-        n_columns = [len(seen.columns(k)) for k in range(seen.n_parts)]
-        if shape is None:
-            limits = cls.table_limits
-            columns = [
-                np.sort(seen.informative_columns(k, max_columns)) for k in range(seen.n_parts)
-            ]
-            pictures = [
-                seen.deviations(k)[np.ix_(shown, columns[k])] for k, shown in enumerate(numbers)
-            ]
-        else:
-            limits = seen.limits()
-            columns = [seen.columns(k) for k in range(seen.n_parts)]
-            pictures = [
-                seen.masked(k, seen.vectors[k, shown], sum(limits) / 2)
-                for k, shown in enumerate(numbers)
-            ]
+        shown = [pictures_of(seen, k, own, shape, max_columns) for k, own in enumerate(numbers)]
         return cls(
             gates=seen.gates,
             numbers=numbers,
-            shares=[seen.weights[k, shown] for k, shown in enumerate(numbers)],
-            pictures=pictures,
-            columns=columns,
-            n_columns=n_columns,
-            limits=limits,
+            shares=[seen.weights[k, own] for k, own in enumerate(numbers)],
+            pictures=[pictures for pictures, _ in shown],
+            columns=[columns for _, columns in shown],
+            n_columns=[len(seen.columns(k)) for k in range(seen.n_parts)],
+            limits=cls.table_limits if shape is None else seen.limits(),
             feature_names=seen.names,
             part_names=seen.part_names,
             image_shape=shape,
         )
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         n_parts = len(self.numbers)
         most = max(len(shown) for shown in self.numbers)
         figure = get_figure(figure, 0.95 * (most + 1.3), 1.15 * n_parts)
@@ -131,9 +114,7 @@ class VectorsDisplay(Display):
                 ax.set_axis_off()
         return figure, np.delete(grid, 1, axis=1)
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         n_parts = len(self.numbers)
         n_across = min(n_parts, 3)
         n_down = -(-n_parts // n_across)
@@ -165,3 +146,21 @@ class VectorsDisplay(Display):
         if image is not None:
             color_bar(figure, image, grid, self.table_unit, aspect=30, extend=self.table_extend)
         return figure, grid[:n_parts]
+
+
+def pictures_of(
+    seen: View,
+    part: int,
+    numbers: np.ndarray,
+    image_shape: tuple[int, int] | None,
+    max_columns: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is shown of some vectors of a part (n_vectors, n_columns), and the part's columns.
+
+    For images these are all pixels; for tables deviations in the most informative columns.
+    """
+    if image_shape is None:
+        columns = np.sort(seen.informative_columns(part, max_columns))
+        return seen.deviations(part)[np.ix_(numbers, columns)], columns
+    middle = sum(seen.limits()) / 2
+    return seen.masked(part, seen.vectors[part, numbers], middle), seen.columns(part)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise.plot._display import PlainAxesDisplay
 from partwise.plot._draw import get_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AssociationDisplay:
+class AssociationDisplay(PlainAxesDisplay):
     """Errors of association methods by difficulty of the problems (Figures 4 and 5).
 
     Parameters
@@ -48,8 +48,6 @@ class AssociationDisplay:
     mean: dict[str, np.ndarray]
     spread: dict[str, np.ndarray]
     what: str = ""
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_errors(
@@ -88,24 +86,11 @@ class AssociationDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> AssociationDisplay:
-        """Plot a line with error bars for every method.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to plot; None makes a new figure.
-
-        Returns
-        -------
-        display : AssociationDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None) -> Axes:
         ax = get_axes(ax, 5.5, 3.5)
         for name, mean in self.mean.items():
             ax.errorbar(self.at, mean, self.spread[name], label=name, linewidth=1.2, capsize=2)
         ax.set(xlabel=self.what, ylabel="mean absolute error")
         ax.legend(fontsize="small", frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from partwise.plot._draw import get_figure, plain
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class BarsDisplay:
     profiles: dict[str, np.ndarray]
     names: list[str]
     what: str = ""
-    figure_: Figure | SubFigure = field(init=False)
+    figure_: AnyFigure = field(init=False)
     axes_: np.ndarray = field(init=False)
 
     @classmethod
@@ -56,7 +56,7 @@ class BarsDisplay:
         names: Sequence[str],
         *,
         what: str = "",
-        figure: Figure | SubFigure | None = None,
+        figure: AnyFigure | None = None,
     ) -> BarsDisplay:
         """Plot profiles that are known.
 
@@ -76,7 +76,7 @@ class BarsDisplay:
         arrays = {name: np.asarray(values, dtype=float) for name, values in profiles.items()}
         return cls(profiles=arrays, names=list(names), what=what).plot(figure=figure)
 
-    def plot(self, figure: Figure | SubFigure | None = None) -> BarsDisplay:
+    def plot(self, figure: AnyFigure | None = None) -> BarsDisplay:
         """Plot them.
 
         Parameters

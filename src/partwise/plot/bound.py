@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.plot._display import AxesDisplay
 from partwise.plot._draw import get_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 
 # A relative change below this is not worth a curve: the fit started at its end.
@@ -21,7 +21,7 @@ VISIBLE = 1e-5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BoundDisplay:
+class BoundDisplay(AxesDisplay):
     """Trace of the evidence lower bound (ELBO) during a fit.
 
     Parameters
@@ -50,8 +50,6 @@ class BoundDisplay:
 
     lower_bounds: np.ndarray
     converged: bool | None = None
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -114,8 +112,7 @@ class BoundDisplay:
         ending = {True: "converged", False: "stopped before converging", None: ""}[self.converged]
         title = f"{last:.6g} after {steps} iteration{'' if steps == 1 else 's'}"
         ax.set_title(f"{title}, {ending}" if ending else title, fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._plotted(ax)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

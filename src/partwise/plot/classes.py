@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from partwise.plot._display import Display
+from partwise.plot._display import Display, HeatMapDisplay
 from partwise.plot._draw import (
     DEVIATIONS,
     FAR,
@@ -23,13 +23,14 @@ from partwise.plot._draw import (
     show_picture,
     show_table,
 )
+from partwise.plot._vectors import pictures_of
 from partwise.plot.view import RARE, check_classes, check_image_shape, states_view
 from partwise.typing import DataLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -103,8 +104,8 @@ class ClassPriorsDisplay(Display):
         image_shape: Sequence[int] | None = None,
         max_columns: int = 20,
         min_prior: float = RARE,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> ClassPriorsDisplay:
         """Read one part of a fitted model with classes and plot it.
 
@@ -131,12 +132,7 @@ class ClassPriorsDisplay(Display):
             raise ValueError(f"part={part} must be from 0 to {seen.n_parts - 1}.")
         shape = check_image_shape(image_shape, len(seen.names))
         numbers = seen.shown(part, min_prior)
-        if shape is None:
-            columns = np.sort(seen.informative_columns(part, max_columns))
-            pictures, limits = seen.deviations(part)[np.ix_(numbers, columns)], FAR
-        else:
-            columns, limits = seen.columns(part), seen.limits()
-            pictures = seen.masked(part, seen.vectors[part, numbers], sum(limits) / 2)
+        pictures, columns = pictures_of(seen, part, numbers, shape, max_columns)
         display = cls(
             part=part,
             numbers=numbers,
@@ -144,23 +140,19 @@ class ClassPriorsDisplay(Display):
             classes=[str(label) for label in classes],
             pictures=pictures,
             columns=columns,
-            limits=limits,
+            limits=FAR if shape is None else seen.limits(),
             feature_names=seen.names,
             image_shape=shape,
         )
         return display.plot(figure=figure, cmap=cmap)
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         figure, axes = self._grid(figure, 1.0)
         for ax, picture in zip(axes[0], self.pictures, strict=True):
             show_picture(ax, picture, shape, self.limits, cmap)
         return self._finish(figure, axes)
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         figure, axes = self._grid(figure, 0.2 * len(self.columns) + 0.1)
         for ax, column in zip(axes[0], self.pictures, strict=True):
             image = show_table(ax, column[:, None], self.limits, cmap)
@@ -168,18 +160,14 @@ class ClassPriorsDisplay(Display):
         color_bar(figure, image, axes[0], DEVIATIONS, extend="both")
         return self._finish(figure, axes)
 
-    def _grid(
-        self, figure: Figure | SubFigure | None, height: float
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _grid(self, figure: AnyFigure | None, height: float) -> Drawn:
         """Make axes for the states, of a height in inches, and for the bars under them."""
         n_states = len(self.numbers)
         figure = get_figure(figure, max(0.95 * n_states + 0.9, 4.0), height + 1.6)
         grid = figure.subplots(2, n_states, squeeze=False, height_ratios=[height, 0.7])
         return figure, grid
 
-    def _finish(
-        self, figure: Figure | SubFigure, axes: np.ndarray
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _finish(self, figure: AnyFigure, axes: np.ndarray) -> Drawn:
         """Plot the bars and the labels."""
         import matplotlib
 
@@ -207,10 +195,11 @@ class ClassPriorsDisplay(Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassTableDisplay:
+class ClassTableDisplay(HeatMapDisplay):
     """Number of rows per label and predicted class (Ross and Zemel 2006, Table 3).
 
-    ``print(display)`` writes the table as text, with its totals.
+    Each row of the plot is shaded by its own shares. ``print(display)`` writes the table as text,
+    with its totals.
 
     Parameters
     ----------
@@ -242,8 +231,8 @@ class ClassTableDisplay:
     counts: np.ndarray
     labels: list[str]
     classes: list[str]
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
+
+    default_cmap: ClassVar[str] = "Blues"
 
     @classmethod
     def from_estimator(
@@ -253,7 +242,7 @@ class ClassTableDisplay:
         y: ArrayLike,
         *,
         ax: Axes | None = None,
-        cmap: str | Colormap = "Blues",
+        cmap: Colors | None = None,
     ) -> ClassTableDisplay:
         """Predict the classes of rows with a fitted model and plot the table.
 
@@ -282,7 +271,7 @@ class ClassTableDisplay:
         predicted: ArrayLike,
         *,
         ax: Axes | None = None,
-        cmap: str | Colormap = "Blues",
+        cmap: Colors | None = None,
     ) -> ClassTableDisplay:
         """Plot the table of known labels and classes.
 
@@ -315,21 +304,7 @@ class ClassTableDisplay:
             classes=[str(label) for label in classes],
         )
 
-    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "Blues") -> ClassTableDisplay:
-        """Plot the table, each row shaded by its own shares.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to plot; None makes a new figure.
-        cmap : str or matplotlib Colormap, default="Blues"
-            Colors, from none of a label's rows to all of them.
-
-        Returns
-        -------
-        display : ClassTableDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None, cmap: Colors) -> Axes:
         n_labels, n_classes = self.counts.shape
         ax = get_axes(ax, 1.8 + 0.6 * n_classes, 0.9 + 0.35 * n_labels)
         shares = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1)
@@ -345,8 +320,7 @@ class ClassTableDisplay:
         name_ticks(ax, self.labels, axis="y")
         ax.set_xlabel("class", fontsize="small")
         ax.set_ylabel("label", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def __str__(self) -> str:
         """Write the table as text, with its totals."""

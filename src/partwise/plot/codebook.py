@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,18 +10,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.plot._display import PlainAxesDisplay
 from partwise.plot._draw import get_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+
 
 # Codes plotted per set; more would overlap.
 MOST_CODES = 4096
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CodebookDisplay:
+class CodebookDisplay(PlainAxesDisplay):
     """The geometry of a codebook in two dimensions (Westerdijk et al., Figures 1 and 6).
 
     Circles are the decoded codes, arrows the features from the origin of their set,
@@ -64,8 +65,6 @@ class CodebookDisplay:
     origins: np.ndarray
     features: np.ndarray
     zero: np.ndarray
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -114,19 +113,7 @@ class CodebookDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> CodebookDisplay:
-        """Plot it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to plot; None makes a new figure.
-
-        Returns
-        -------
-        display : CodebookDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None) -> Axes:
         ax = get_axes(ax, 4.5, 4.5)
         ax.plot(*self.rows.T, ".", color="0.7", markersize=3, zorder=1)
         for m, (book, origin) in enumerate(zip(self.codebook, self.origins, strict=True)):
@@ -138,5 +125,4 @@ class CodebookDisplay:
             ax.plot(*book.T, "o", color=color, fillstyle="none", markersize=6)
         ax.set_aspect("equal", adjustable="datalim")
         ax.spines[["top", "right"]].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.fitted import feature_names
+from partwise.plot._display import PlainAxesDisplay
 from partwise.plot._draw import get_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+
 
 # Length of a line to each side of a mean, in deviations: most of a component's rows.
 REACH = 2.0
@@ -25,7 +26,7 @@ MAX_PLOTTED_ROWS = 2000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ComponentsDisplay:
+class ComponentsDisplay(PlainAxesDisplay):
     """Rows, and the directions of each component as lines through its mean.
 
     Two deviations to each side (Bishop and Winn 2000, Figure 4). Directions that do not count
@@ -65,8 +66,6 @@ class ComponentsDisplay:
     means: np.ndarray
     directions: np.ndarray
     feature_names: list[str]
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -106,19 +105,7 @@ class ComponentsDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> ComponentsDisplay:
-        """Plot it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to plot; None makes a new figure.
-
-        Returns
-        -------
-        display : ComponentsDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None) -> Axes:
         solid = self.rows.shape[1] == 3
         if ax is None:
             figure = get_figure(None, 5, 5 if solid else 4)
@@ -136,5 +123,4 @@ class ComponentsDisplay:
             ax.spines[["top", "right"]].set_visible(False)
         n_components, n_directions = self.directions.shape[:2]
         ax.set_title(f"{n_components} components of dimension {n_directions}", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from partwise.estimators.drift import Drift, drift
+from partwise.plot._display import AxesDisplay
+from partwise.plot._draw import get_axes
 from partwise.typing import DataLike
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DriftDisplay:
+class DriftDisplay(AxesDisplay):
     """Effect sizes of `partwise.drift` as bars, the most significant on top.
 
     Columns and parts that differ are orange, others gray.
@@ -29,6 +31,7 @@ class DriftDisplay:
     ----------
     ax_ : matplotlib Axes
         Where it was plotted.
+    figure_ : matplotlib Figure or SubFigure
 
     Examples
     --------
@@ -42,7 +45,6 @@ class DriftDisplay:
     """
 
     drift: Drift
-    ax_: Axes = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -76,15 +78,11 @@ class DriftDisplay:
         -------
         self
         """
-        import matplotlib.pyplot as plt
-
         found = self.drift
         order = np.lexsort((-found.distances, found.adjusted))[:n_shown][::-1]
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6, 0.8 + 0.28 * len(order)), layout="constrained")
+        ax = get_axes(ax, 6, 0.8 + 0.28 * len(order))
         colors = np.where(found.adjusted[order] < found.alpha, "tab:orange", "tab:gray").tolist()
         ax.barh([found.names[d] for d in order], found.distances[order], color=colors)
         ax.set_xlabel("fraction of rows in other bins")
         ax.set_title(f"{found.n_rows:,} rows: {len(found.drifted)} of {len(found.names)} differ")
-        self.ax_ = ax
-        return self
+        return self._plotted(ax)

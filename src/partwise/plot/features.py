@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.plot._pictures import PicturesDisplay, column_names
+from partwise.fitted import feature_names
+from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.view import apart, check_image_shape, percent
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,8 +42,8 @@ class FeaturesDisplay(PicturesDisplay):
         estimator: BaseEstimator,
         *,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> FeaturesDisplay:
         """Read the features of a fitted `GVQ`, and plot them.
 
@@ -73,7 +73,7 @@ class FeaturesDisplay(PicturesDisplay):
             titles=[[*names, "origin"]] * len(pictures),
             labels=[f"set {m}" if len(pictures) > 1 else "" for m in range(len(pictures))],
             limits=apart(np.concatenate(pictures)),
-            feature_names=column_names(estimator, D),
+            feature_names=feature_names(estimator, D),
             image_shape=shape,
         )
         return display.plot(figure=figure, cmap=cmap)
@@ -116,8 +116,8 @@ class CodesDisplay(PicturesDisplay):
         *,
         n_codes: int = 37,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> CodesDisplay:
         """Find the most frequent codes and plot them.
 
@@ -151,7 +151,7 @@ class CodesDisplay(PicturesDisplay):
             titles=[[percent(share) for share in shares[sets == m]] for m in shown],
             labels=[f"set {m}" if n_sets > 1 else "" for m in shown],
             limits=apart(rows),
-            feature_names=column_names(estimator, estimator.n_features_in_),
+            feature_names=feature_names(estimator, estimator.n_features_in_),
             image_shape=shape,
         )
         return display.plot(figure=figure, cmap=cmap)

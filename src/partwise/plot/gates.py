@@ -16,6 +16,7 @@ from partwise.plot._draw import (
     grouped,
     name_columns,
     part_label,
+    picture_grid,
     plain,
     show_picture,
     show_table,
@@ -23,8 +24,7 @@ from partwise.plot._draw import (
 from partwise.plot.view import check_image_shape, view
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -82,8 +82,8 @@ class GatesDisplay(Display):
         estimator: BaseEstimator,
         *,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> GatesDisplay:
         """Read the gates of a fitted model and plot them.
 
@@ -108,26 +108,16 @@ class GatesDisplay(Display):
         )
         return display.plot(figure=figure, cmap=cmap)
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
-        n_parts = self.gates.shape[1]
-        n_across = min(n_parts, 8)
-        n_down = -(-n_parts // n_across)
-        figure = get_figure(figure, 1.5 * n_across, 2.0 * n_down)
-        grid = figure.subplots(n_down, n_across, squeeze=False).ravel()
-        for k, ax in enumerate(grid[:n_parts]):
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
+        figure, axes = picture_grid(figure, self.gates.shape[1], 2.0)
+        for k, ax in enumerate(axes):
             show_picture(ax, self.gates[:, k], shape, (0.0, 1.0), cmap)
             count = int((self.parts == k).sum())
             label = plain(part_label(k, self.part_names))
             ax.set_title(f"{label}\n{count} pixels", fontsize="small")
-        for ax in grid[n_parts:]:
-            ax.set_axis_off()
-        return figure, grid[:n_parts]
+        return figure, axes
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         n_features, n_parts = self.gates.shape
         surest = np.argsort(-self.gates.max(axis=1), kind="stable")  # first within a part
         order, edges = grouped(self.parts[surest])

@@ -14,7 +14,8 @@ from partwise.plot._draw import get_figure, name_columns, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+
+    from partwise.plot._draw import AnyFigure
 
 # Components of a mixture that are plotted: those of the largest share.
 MAX_COMPONENTS = 4
@@ -65,7 +66,7 @@ class HintonDisplay:
     variances: np.ndarray
     titles: list[str]
     feature_names: list[str]
-    figure_: Figure | SubFigure = field(init=False)
+    figure_: AnyFigure = field(init=False)
     axes_: np.ndarray = field(init=False)
 
     @classmethod
@@ -74,7 +75,7 @@ class HintonDisplay:
         estimator: BaseEstimator,
         *,
         max_directions: int | None = None,
-        figure: Figure | SubFigure | None = None,
+        figure: AnyFigure | None = None,
     ) -> HintonDisplay:
         """Read directions and relevances of a fitted model and plot them.
 
@@ -118,7 +119,7 @@ class HintonDisplay:
         )
         return display.plot(figure=figure)
 
-    def plot(self, figure: Figure | SubFigure | None = None) -> HintonDisplay:
+    def plot(self, figure: AnyFigure | None = None) -> HintonDisplay:
         """Plot it.
 
         Parameters

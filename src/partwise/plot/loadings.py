@@ -12,8 +12,7 @@ from partwise.plot._vectors import VectorsDisplay
 from partwise.plot.view import FactorsView, view
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -86,8 +85,8 @@ class LoadingsDisplay(VectorsDisplay):
         *,
         image_shape: Sequence[int] | None = None,
         max_columns: int = 20,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> LoadingsDisplay:
         """Read the loadings of a fitted model and plot them.
 

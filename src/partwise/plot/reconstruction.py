@@ -30,8 +30,7 @@ from partwise.plot.view import as_shown, check_image_shape, shades, take_rows, v
 from partwise.typing import DataLike
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -114,8 +113,8 @@ class ReconstructionDisplay(Display):
         *,
         rows: int | Sequence[int] = 6,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> ReconstructionDisplay:
         """Reconstruct some rows with a fitted model and plot them.
 
@@ -161,9 +160,7 @@ class ReconstructionDisplay(Display):
         )
         return display.plot(figure=figure, cmap=cmap)
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         n_rows, n_parts, _ = self.pictures.shape
         colors = with_missing(cmap)
         figure = get_figure(figure, 1.0 * (n_parts + 2.5), 1.08 * n_rows + 0.3)
@@ -190,9 +187,7 @@ class ReconstructionDisplay(Display):
             note_missing(figure)
         return figure, np.delete(grid, 2, axis=1)
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         n_rows, n_features = self.originals.shape
         colors = with_missing(cmap, ABSENT)
         width = float(np.clip(0.2 * n_features + 1.5, 5.0, 14.0))

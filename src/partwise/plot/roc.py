@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from partwise.plot._display import PlainAxesDisplay
 from partwise.plot._draw import get_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DensityRocDisplay:
+class DensityRocDisplay(PlainAxesDisplay):
     """Receiver operating characteristics of several models, the first in bold.
 
     A row is classified as of the kind that the models were fitted to if its log density exceeds a
@@ -54,8 +54,6 @@ class DensityRocDisplay:
     false_positives: dict[str, np.ndarray]
     true_positives: dict[str, np.ndarray]
     areas: dict[str, float]
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_scores(
@@ -84,19 +82,7 @@ class DensityRocDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> DensityRocDisplay:
-        """Plot the curves.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to plot; None makes a new figure.
-
-        Returns
-        -------
-        display : DensityRocDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None) -> Axes:
         ax = get_axes(ax, 5, 4.5)
         for i, (name, area) in enumerate(self.areas.items()):
             label = f"{plain(name, 40)}: {area:.3f}"
@@ -106,5 +92,4 @@ class DensityRocDisplay:
         ax.set(xlabel="false positives", ylabel="true positives", aspect="equal")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(title="area under the curve", fontsize="x-small", title_fontsize="x-small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax

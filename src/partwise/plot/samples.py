@@ -28,8 +28,7 @@ from partwise.sampling.randomness import as_generator
 from partwise.typing import Seed
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -104,8 +103,8 @@ class SamplesDisplay(Display):
         hybrid: Mapping[int, object] | None = None,
         random_state: Seed = None,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> SamplesDisplay:
         """Sample rows from a fitted model and plot them.
 
@@ -191,9 +190,7 @@ class SamplesDisplay(Display):
             image_shape=check_image_shape(image_shape, samples.shape[2]),
         )
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         n_groups, n_samples, _ = self.samples.shape
         figure = get_figure(figure, 0.95 * n_samples + 1.0, 1.0 * n_groups)
         grid = figure.subplots(n_groups, n_samples, squeeze=False)
@@ -203,9 +200,7 @@ class SamplesDisplay(Display):
             row[0].set_ylabel(plain(label), rotation=0, ha="right", va="center", fontsize="small")
         return figure, grid
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         n_groups, n_samples, n_features = self.samples.shape
         width = float(np.clip(0.2 * n_features + 1.5, 5.0, 14.0))
         figure = get_figure(figure, width, n_groups * (0.14 * n_samples + 0.15) + 1.2)

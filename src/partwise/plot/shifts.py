@@ -14,8 +14,7 @@ from partwise.plot._display import Display
 from partwise.plot._draw import color_bar, get_figure, part_label, plain
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,8 +67,8 @@ class ShiftsDisplay(Display):
         cls,
         estimator: BaseEstimator,
         *,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> ShiftsDisplay:
         """Read the probabilities of the shifts of a fitted model and plot them.
 
@@ -101,14 +100,10 @@ class ShiftsDisplay(Display):
         )
         return display.plot(figure=figure, cmap=cmap)
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         return self._plot_table(figure, cmap)
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         figure = get_figure(figure, 1.0 + 2.2 * len(self.shares), 2.6)
         axes = figure.subplots(1, len(self.shares), squeeze=False)[0]
         (down, right), top = self.most, float(self.shares.max())

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.plot._display import AxesDisplay
 from partwise.plot._draw import get_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+
 
 # Sizes written along the path; more would overlap.
 MAX_LABELS = 9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SizePathDisplay:
+class SizePathDisplay(AxesDisplay):
     """Evidence lower bound over the moves of the search for sizes.
 
     Parameters
@@ -50,8 +51,6 @@ class SizePathDisplay:
     """
 
     path: list[dict[str, object]]
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -109,8 +108,7 @@ class SizePathDisplay:
             text = f"{first}:\n{(~accepted).sum()} moves tried, none accepted"
             ax.set_axis_off()
             ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
-            self.ax_, self.figure_ = ax, ax.figure
-            return self
+            return self._plotted(ax)
         options = {"marker": "o", "markersize": 3, "linewidth": 1.2, "label": "accepted"}
         (line,) = ax.plot(at[accepted], evidence[accepted])
         line.set(**(options | line_options))
@@ -137,8 +135,7 @@ class SizePathDisplay:
             f"{accepted.sum()} of {len(accepted)} moves accepted", fontsize="small", loc="left"
         )
         ax.legend(fontsize="small", frameon=False, loc="lower right")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._plotted(ax)
 
     @staticmethod
     def _sizes(move: dict[str, object]) -> str:

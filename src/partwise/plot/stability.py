@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
-from partwise.plot._draw import get_figure, name_ticks, show_picture
+from partwise.plot._draw import get_figure, name_ticks, picture_grid, show_picture
 from partwise.plot.view import check_image_shape
 from partwise.stability import PartStability, part_stability
 from partwise.typing import DataLike, Seed
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors, Drawn
 
 
 class RefitOptions(TypedDict, total=False):
@@ -78,8 +77,8 @@ class StabilityDisplay(Display):
         stability: PartStability,
         *,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> StabilityDisplay:
         """Plot the result of `partwise.part_stability`.
 
@@ -104,8 +103,8 @@ class StabilityDisplay(Display):
         y: ArrayLike | None = None,
         *,
         image_shape: Sequence[int] | None = None,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
         **options: Unpack[RefitOptions],
     ) -> StabilityDisplay:
         """Refit the model and plot which parts reappear.
@@ -128,28 +127,18 @@ class StabilityDisplay(Display):
         found = part_stability(estimator, X, y, **options)
         return cls.from_stability(found, image_shape=image_shape, figure=figure, cmap=cmap)
 
-    def _plot_images(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_images(self, figure: AnyFigure | None, cmap: Colors, shape: tuple[int, int]) -> Drawn:
         found = self.stability
-        n_parts = len(found.part_agreement)
-        n_across = min(n_parts, 8)
-        n_down = -(-n_parts // n_across)
-        figure = get_figure(figure, 1.5 * n_across, 1.8 * n_down)
-        grid = figure.subplots(n_down, n_across, squeeze=False).ravel()
-        for k, ax in enumerate(grid[:n_parts]):
+        figure, axes = picture_grid(figure, len(found.part_agreement), 1.8)
+        for k, ax in enumerate(axes):
             own = np.where(found.parts == k, found.column_agreement, 0.0)
             show_picture(ax, own, shape, (0.0, 1.0), cmap)
             level = found.part_agreement[k]
             text = "no columns" if np.isnan(level) else f"agreement {level:.2f}"
             ax.set_title(f"part {k}\n{text}", fontsize="small")
-        for ax in grid[n_parts:]:
-            ax.set_axis_off()
-        return figure, grid[:n_parts]
+        return figure, axes
 
-    def _plot_table(
-        self, figure: Figure | SubFigure | None, cmap: str | Colormap
-    ) -> tuple[Figure | SubFigure, np.ndarray]:
+    def _plot_table(self, figure: AnyFigure | None, cmap: Colors) -> Drawn:
         import matplotlib
 
         found = self.stability

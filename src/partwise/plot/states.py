@@ -13,8 +13,7 @@ from partwise.plot._vectors import VectorsDisplay
 from partwise.plot.view import RARE, states_view
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from partwise.plot._draw import AnyFigure, Colors
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,8 +86,8 @@ class StatesDisplay(VectorsDisplay):
         image_shape: Sequence[int] | None = None,
         max_columns: int = 20,
         min_prior: float = RARE,
-        figure: Figure | SubFigure | None = None,
-        cmap: str | Colormap | None = None,
+        figure: AnyFigure | None = None,
+        cmap: Colors | None = None,
     ) -> StatesDisplay:
         """Read the states of a fitted model and plot them.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.data.table import Schema, TableColumn
-from partwise.fitted import schema_of
+from partwise.fitted import feature_names, schema_of
+from partwise.plot._display import HeatMapDisplay
 from partwise.plot._draw import (
     ABSENT,
     DEVIATIONS,
@@ -27,14 +28,13 @@ from partwise.plot._draw import (
     show_rows,
     show_table,
 )
-from partwise.plot._pictures import column_names
 from partwise.plot.view import part_names_of
 from partwise.typing import DataLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+
+    from partwise.plot._draw import Colors
 
 
 def _fitted_table(estimator: BaseEstimator) -> Schema:
@@ -63,7 +63,7 @@ LEVEL_COLORS = (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableDisplay:
+class TableDisplay(HeatMapDisplay):
     """Rows of a table as a heat map: columns in the order of their parts, missing values in gray.
 
     Rows are sorted by the states of the parts, first by those of the part with most columns, which
@@ -107,8 +107,8 @@ class TableDisplay:
     feature_names: list[str]
     sorted_by: str = ""
     part_names: list[str] = field(default_factory=list)
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
+
+    default_cmap: ClassVar[str] = "RdBu_r"
 
     @classmethod
     def from_estimator(
@@ -118,7 +118,7 @@ class TableDisplay:
         *,
         max_rows: int = 400,
         ax: Axes | None = None,
-        cmap: str | Colormap = "RdBu_r",
+        cmap: Colors | None = None,
     ) -> TableDisplay:
         """Sort rows by their states and plot them.
 
@@ -157,20 +157,7 @@ class TableDisplay:
         )
         return display.plot(ax=ax, cmap=cmap)
 
-    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "RdBu_r") -> TableDisplay:
-        """Plot it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-        cmap : str or Colormap
-            Colors of numbers.
-
-        Returns
-        -------
-        display : TableDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None, cmap: Colors) -> Axes:
         from matplotlib.colors import ListedColormap
         from matplotlib.patches import Patch
 
@@ -187,10 +174,8 @@ class TableDisplay:
         name_columns(ax, [self.feature_names[d] for d in order])
         name_parts(ax, self.parts, self.part_names)
         ax.set_ylabel(f"{n} rows, sorted by the state of {self.sorted_by}")
-        figure = ax.get_figure()
-        assert figure is not None
         if (kinds == "number").any():
-            color_bar(figure, image, [ax], DEVIATIONS, shrink=0.6)
+            color_bar(ax.figure, image, [ax], DEVIATIONS, shrink=0.6)
         handles = [Patch(color=ABSENT, label="missing")] if np.isnan(self.values).any() else []
         if (kinds == "category").any():
             handles += [Patch(color=LEVEL_COLORS[0], label="most common level")]
@@ -199,10 +184,11 @@ class TableDisplay:
             handles += [Patch(color="#c7e9c0", label="first ordered level")]
             handles += [Patch(color="#006d2c", label="last")]
         if handles:
-            figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize="x-small",
-                          frameon=False)  # fmt: skip
-        self.ax_, self.figure_ = ax, figure
-        return self
+            ax.figure.legend(
+                handles=handles, loc="outside lower center", ncols=3, fontsize="x-small",
+                frameon=False,
+            )  # fmt: skip
+        return ax
 
 
 def _shown(column: TableColumn, all_values: np.ndarray, rows: np.ndarray) -> tuple[str, np.ndarray]:
@@ -223,7 +209,7 @@ def _shown(column: TableColumn, all_values: np.ndarray, rows: np.ndarray) -> tup
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DependenceDisplay:
+class DependenceDisplay(HeatMapDisplay):
     """Dependence between columns: a heat map in the order of the parts.
 
     Mutual information I is plotted as sqrt(1 - exp(-2 I)), which for two Gaussian columns is the
@@ -257,12 +243,12 @@ class DependenceDisplay:
     parts: np.ndarray
     feature_names: list[str]
     part_names: list[str] = field(default_factory=list)
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
+
+    default_cmap: ClassVar[str] = "Blues"
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, *, ax: Axes | None = None, cmap: str | Colormap = "Blues"
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None, cmap: Colors | None = None
     ) -> DependenceDisplay:
         """Compute it with a fitted model and plot it.
 
@@ -282,24 +268,12 @@ class DependenceDisplay:
         display = cls(
             correlation=np.sqrt(-np.expm1(-2.0 * found)),
             parts=estimator.parts_,
-            feature_names=column_names(estimator, len(found)),
+            feature_names=feature_names(estimator, len(found)),
             part_names=part_names_of(estimator, estimator.gates_.shape[1]),
         )
         return display.plot(ax=ax, cmap=cmap)
 
-    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "Blues") -> DependenceDisplay:
-        """Plot it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-        cmap : str or Colormap
-
-        Returns
-        -------
-        display : DependenceDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None, cmap: Colors) -> Axes:
         size = float(np.clip(0.2 * len(self.parts) + 2.0, 4.0, 11.0))
         ax = get_axes(ax, size + 1.0, size)
         order, edges = grouped(self.parts)
@@ -313,15 +287,12 @@ class DependenceDisplay:
         for k, middle in middles(self.parts):
             ax.annotate(plain(part_label(k, self.part_names)), (middle, -0.5), xytext=(0, 4),
                         textcoords="offset points", ha="center", fontsize="x-small")  # fmt: skip
-        figure = ax.get_figure()
-        assert figure is not None
-        color_bar(figure, image, [ax], "strength of the tie", shrink=0.6)
-        self.ax_, self.figure_ = ax, figure
-        return self
+        color_bar(ax.figure, image, [ax], "strength of the tie", shrink=0.6)
+        return ax
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ProfilesDisplay:
+class ProfilesDisplay(HeatMapDisplay):
     """Profiles of the states of a part, most common state first.
 
     One row per state; a column for every number and every level of a category, colored by how many
@@ -366,8 +337,8 @@ class ProfilesDisplay:
     shares: np.ndarray
     numbers: np.ndarray
     part_name: str = ""
-    ax_: Axes = field(init=False)
-    figure_: Figure | SubFigure = field(init=False)
+
+    default_cmap: ClassVar[str] = "RdBu_r"
 
     @classmethod
     def from_estimator(
@@ -377,7 +348,7 @@ class ProfilesDisplay:
         *,
         max_columns: int = 40,
         ax: Axes | None = None,
-        cmap: str | Colormap = "RdBu_r",
+        cmap: Colors | None = None,
     ) -> ProfilesDisplay:
         """Compute it with a fitted model and plot it.
 
@@ -411,19 +382,7 @@ class ProfilesDisplay:
         )
         return display.plot(ax=ax, cmap=cmap)
 
-    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "RdBu_r") -> ProfilesDisplay:
-        """Plot it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-        cmap : str or Colormap
-
-        Returns
-        -------
-        display : ProfilesDisplay
-            This one, with ``ax_`` and ``figure_``.
-        """
+    def _plot(self, ax: Axes | None, cmap: Colors) -> Axes:
         n_states, n = self.away.shape
         ax = get_axes(ax, float(np.clip(0.42 * n + 2.5, 4.0, 18.0)), 0.45 * n_states + 2.0)
         image = show_table(ax, self.away, FAR, cmap)
@@ -436,8 +395,5 @@ class ProfilesDisplay:
         labels = [f"{j} ({p:.0%})" for j, p in zip(self.numbers, self.shares, strict=True)]
         name_ticks(ax, labels, axis="y")
         ax.set(ylabel="state (share)", title=plain(self.part_name, 60) or f"Part {self.part}")
-        figure = ax.get_figure()
-        assert figure is not None
-        color_bar(figure, image, [ax], DEVIATIONS, shrink=0.8)
-        self.ax_, self.figure_ = ax, figure
-        return self
+        color_bar(ax.figure, image, [ax], DEVIATIONS, shrink=0.8)
+        return ax

@@ -75,10 +75,6 @@ class View(ABC):
         """Give the standard deviation of each column in its most likely part, (D,)."""
         return self.spread[self.gates.argmax(axis=1), np.arange(len(self.gates))]
 
-    def standardized(self, rows: np.ndarray) -> np.ndarray:
-        """Give rows in standard deviations of each column from its mean."""
-        return (rows - self.own_center()) / self.own_spread()
-
     def masked(self, part: int, values: np.ndarray, neutral: float) -> np.ndarray:
         """Give values (..., D) where a part's gate is open, `neutral` where it is closed.
 
