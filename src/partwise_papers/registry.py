@@ -75,6 +75,12 @@ class Setting:
         """Give the first if the run is to be fast, else the second."""
         return fast if self.fast else full
 
+    def seeds(self, fast: int, full: int, what: str = "") -> Iterator[int]:
+        """Give so many seeds, and say of each when it begins, after the name of what is run."""
+        for seed in range(self.choose(fast, full)):
+            self(f"{what}, seed {seed}" if what else f"seed {seed}")
+            yield seed
+
     def draw(self, name: str, plot: Callable[[], Any], caption: str, *, free: bool = False) -> None:
         """Make a picture, if pictures are wanted.
 
@@ -155,6 +161,35 @@ def ordered(
             f"{label} {value:.4g}" for label, value in zip(labels, values, strict=True)
         )
         return values == sorted(set(values)), f"{measure}: {told}"
+
+    return test
+
+
+def best(
+    measure: str,
+    label: str,
+    *others: str,
+    pick: Callable[..., str] = max,
+    key: Sequence[str] = ("model",),
+) -> Callable[[Sequence[Row]], Finding]:
+    """Test that a row has the highest of a measure, or with ``pick=min`` the lowest.
+
+    It is compared with the rows of ``others``, or with all that have the measure.
+
+    Examples
+    --------
+    >>> from partwise_papers.registry import best
+    >>> rows = [{"model": "b", "error": 0.2}, {"model": "a", "error": 0.3}]
+    >>> best("error", "a", pick=min)(rows)
+    (False, 'error: a 0.3, best of the others b 0.2')
+    """
+
+    def test(rows: Sequence[Row]) -> Finding:
+        found = {label_of(row, key): row[measure] for row in rows if row.get(measure) is not None}
+        names = [name for name in found if name != label and name in (others or found)]
+        other = pick(names, key=found.__getitem__)
+        told = f"{label} {found[label]:,.5g}, best of the others {other} {found[other]:,.5g}"
+        return pick(label, other, key=found.__getitem__) == label, f"{measure}: {told}"
 
     return test
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ import numpy as np
 from scipy import special
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier
@@ -21,6 +19,7 @@ from partwise import MCVQ, BayesianPCA, BayesianPCAMixture
 from partwise.datasets import load_cbcl_faces, load_usps
 from partwise.plot import ComponentsDisplay, DensityRocDisplay, HintonDisplay
 from partwise_papers.experiments import register
+from partwise_papers.experiments._models import fitted
 from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting
 
 # Figure 4 does not say how many points or how much noise; these look like it.
@@ -65,12 +64,6 @@ def embedded(X: Array, rng: np.random.Generator) -> Array:
     return X @ turn[: X.shape[1]] + NOISE * rng.normal(size=(len(X), EMBEDDING))
 
 
-def _fit(model: Any, *data: Array) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(*data)
-
-
 @register(
     "bpca_fig1",
     Paper(
@@ -85,9 +78,8 @@ def _fit(model: Any, *data: Array) -> Any:
 def bpca_fig1(setting: Setting) -> list[Row]:
     """Effective dimension of 300 points in 10 dimensions."""
     found = []
-    for seed in range(setting.choose(fast=5, full=20)):
-        setting(f"seed {seed}")
-        model = _fit(BayesianPCA(), three_directions(np.random.default_rng(seed)))
+    for seed in setting.seeds(fast=5, full=20):
+        model = fitted(BayesianPCA(), three_directions(np.random.default_rng(seed)))
         found.append(float(model.effective_dimension_))
         if seed == 0:
             _draw(setting, "bpca_fig1", HintonDisplay, model)
@@ -131,11 +123,10 @@ def bpca_fig4(setting: Setting) -> list[Row]:
         for embed in (False, True):
             row: Row = {"data": name + (" in 20 dimensions" if embed else "")}
             row |= {"dimension": [], "components": []}
-            for seed in range(setting.choose(fast=2, full=10)):
-                setting(f"{row['data']}, seed {seed}")
+            for seed in setting.seeds(fast=2, full=10, what=f"{row['data']}"):
                 rng = np.random.default_rng(seed)
                 X = make(rng)
-                model = _fit(
+                model = fitted(
                     BayesianPCAMixture(random_state=seed), embedded(X, rng) if embed else X
                 )
                 row["dimension"].append(float(model.effective_dimension_))
@@ -189,7 +180,7 @@ def told(
     scores = {}
     for name, model in models.items():
         progress(f"{name}, seed {seed}")
-        scores[name] = _fit(model, train).score_samples(tests)
+        scores[name] = fitted(model, train).score_samples(tests)
     return Told(scores, is_face, mixture)
 
 
@@ -335,7 +326,7 @@ def digit_densities(makers: Sequence[Callable[[], Any]], X: Array, y: Array, T: 
     scores = []
     for c, make in enumerate(makers):
         own = X[y == c]
-        scores.append(_fit(make(), own).score_samples(T) + np.log(len(own)))
+        scores.append(fitted(make(), own).score_samples(T) + np.log(len(own)))
     return np.stack(scores)
 
 
@@ -427,9 +418,8 @@ def bpca_digits(setting: Setting) -> list[Row]:
         rows.append({"model": name, "test error (%)": error, "sizes": sizes})
 
     errors, told = [], ""
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"mixture of Bayesian PCA, seed {seed}")
-        model = _fit(BayesianPCAMixture(random_state=seed), X, y)
+    for seed in setting.seeds(fast=1, full=5, what="mixture of Bayesian PCA"):
+        model = fitted(BayesianPCAMixture(random_state=seed), X, y)
         errors.append(100 * float(np.mean(model.predict(T) != truth)))
         counts = np.unique(model.component_classes_, return_counts=True)[1]
         pairs = zip(counts, model.effective_dimension_, strict=True)

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from partwise import BayesianPCAMixture
-from partwise.datasets import load_cbcl_faces, load_usps
+from partwise.datasets import load_cbcl_faces
 from partwise.plot import BarsDisplay, SamplesDisplay
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
+from partwise_papers.experiments.bayesian_pca import small_digits
 from partwise_papers.registry import Array, Claim, Paper, Row, Setting, ordered
 
 N_FACES = 276  # as many as the paper had
@@ -57,8 +58,7 @@ def mixture_of_faces(seed: int) -> BayesianPCAMixture:
 def bpca_fig5(setting: Setting) -> list[Row]:
     """Components and dimension that a mixture finds in faces."""
     components, dimensions = [], []
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         model = mixture_of_faces(seed)
         components.append(float(model.n_components_))
         dimensions.append(float(model.effective_dimension_))
@@ -102,8 +102,7 @@ def bpca_fig5(setting: Setting) -> list[Row]:
 def bpca_fig6(setting: Setting) -> list[Row]:
     """Faces sampled from a mixture of Bayesian PCA, and their distance to real faces."""
     rows: dict[str, Row] = {}
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         faces, others = some_faces(seed)
         others = others[:N_FACES]
         model = fitted(BayesianPCAMixture(4, random_state=seed), faces)
@@ -158,9 +157,7 @@ def _nearest(rows: Array, others: Array | None) -> float:
 )
 def bpca_fig8(setting: Setting) -> list[Row]:
     """Digits sampled from mixtures of Bayesian PCA, and the class a classifier gives them."""
-    digits = load_usps()
-    X = digits.data.reshape(-1, 8, 2, 8, 2).mean(axis=(2, 4)).reshape(len(digits.data), 64)
-    y = digits.target
+    X, y, _, _ = small_digits()
     if setting.fast:
         X, y = X[:2000], y[:2000]
     setting("mixtures")

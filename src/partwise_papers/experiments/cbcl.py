@@ -26,7 +26,7 @@ from partwise.plot import (
 )
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import entropy_bits, fitted
-from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting, ordered
+from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting, best, ordered
 
 IMAGE_SHAPE = (19, 19)
 N_DRAWN = 2000  # images sampled from a model
@@ -105,8 +105,7 @@ def _draw_gates(setting: Setting, name: str, model: Any) -> None:
 def jmlr_fig3(setting: Setting) -> list[Row]:
     """Parts of CBCL faces by MCVQ 6x10: sizes, entropy of the gates, pictures."""
     rows: list[Row] = []
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         rows.append({"seed": seed, **sizes_of_parts(mcvq_of_faces(seed))})
     model = mcvq_of_faces(0)
     _draw_gates(setting, "jmlr_fig3", model)
@@ -137,8 +136,7 @@ def jmlr_fig3(setting: Setting) -> list[Row]:
 def jmlr_fig4(setting: Setting) -> list[Row]:
     """Parts of CBCL faces by MCFA 6x4: sizes, entropy of the gates, pictures."""
     rows: list[Row] = []
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         rows.append({"seed": seed, **sizes_of_parts(mcfa_of_faces(seed))})
     model = mcfa_of_faces(0)
     _draw_gates(setting, "jmlr_fig4", model)
@@ -176,8 +174,7 @@ def jmlr_fig5(setting: Setting) -> list[Row]:
     faces = load_cbcl_faces(equalize=True).data
     plain = 4.0 * load_cbcl_faces().data - 2.0
     rows: dict[str, Row] = {}
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         models = {
             "MCVQ 6x10": (mcvq_of_faces(seed), faces),
             "MCFA 6x4": (mcfa_of_faces(seed), faces),
@@ -310,18 +307,10 @@ def cbcl_likelihood(setting: Setting) -> list[Row]:
         if setting.fast and "factorised" in name:
             continue  # a minute
         scores = []
-        for seed in range(setting.choose(fast=2, full=5)):
-            setting(f"{name}, seed {seed}")
+        for seed in setting.seeds(fast=2, full=5, what=name):
             scores.append(fitted(MCVQ(6, 10, random_state=seed, **arguments), train).score(test))
         rows.append({"model": f"MCVQ 6x10, {name}", "log-likelihood of a face": scores})
     return rows
-
-
-def _factorised_is_worst(rows: Sequence[Row]) -> Finding:
-    found = {row["posterior"]: row["squared error"] for row in rows}
-    names = ("standard", "tied", "factorised")
-    told = ", ".join(f"{name} {found[name]:,.0f}" for name in names)
-    return max(names, key=found.__getitem__) == "factorised", f"squared error: {told}"
 
 
 @register(
@@ -349,7 +338,8 @@ def _factorised_is_worst(rows: Sequence[Row]) -> Finding:
                 ),
             ),
             Claim(
-                says="The factorised posterior has the largest error.", test=_factorised_is_worst
+                says="The factorised posterior has the largest error.",
+                test=best("squared error", "factorised", "standard", "tied", key=("posterior",)),
             ),
             Claim(
                 says="The standard posterior has the least error.",
@@ -388,21 +378,12 @@ def jmlr_table4(setting: Setting) -> list[Row]:
     ways["default settings"] = 10, {}
     for name, (J, arguments) in ways.items():
         row: Row = {"posterior": name, "entropy (bits)": [], "squared error": []}
-        for seed in range(setting.choose(fast=1, full=5)):
-            setting(f"{name}, seed {seed}")
+        for seed in setting.seeds(fast=1, full=5, what=name):
             model = fitted(MCVQ(6, J, random_state=seed, **arguments), train)
             row["entropy (bits)"].append(entropy_bits(model.gates_))
             row["squared error"].append(float(((model.reconstruct(test) - test) ** 2).sum()))
         rows.append(row)
     return rows
-
-
-def _sampling_wins(rows: Sequence[Row]) -> Finding:
-    key = "log-likelihood of a face"
-    found = {row["inference"]: row[key] for row in rows}
-    names = ("Gibbs", "variational, standard", "variational, tied")
-    told = ", ".join(f"{name} {found[name]:.1f}" for name in names)
-    return max(names, key=found.__getitem__) == "Gibbs", f"{key}: {told}"
 
 
 @register(
@@ -417,7 +398,13 @@ def _sampling_wins(rows: Sequence[Row]) -> Finding:
         claims=(
             Claim(
                 says="Monte Carlo EM leads to better local maxima than variational EM.",
-                test=_sampling_wins,
+                test=best(
+                    "log-likelihood of a face",
+                    "Gibbs",
+                    "variational, standard",
+                    "variational, tied",
+                    key=("inference",),
+                ),
             ),
         ),
     ),
@@ -443,8 +430,7 @@ def _by_inference(setting: Setting, estimator: Any, ways: dict[str, dict[str, An
         if setting.fast:
             arguments["max_iter"] = 20
         row: Row = {"inference": name, "log-likelihood of a face": [], "its standard error": []}
-        for seed in range(setting.choose(fast=1, full=3)):
-            setting(f"{name}, seed {seed}")
+        for seed in setting.seeds(fast=1, full=3, what=name):
             own = clone(estimator).set_params(random_state=seed, **arguments)
             result = fitted(own, train).row_likelihood(test)
             row["log-likelihood of a face"].append(float(result.log_likelihood.mean()))

@@ -125,8 +125,7 @@ _GLASSES = "sunglasses in one cluster (%)"
 def jmlr_fig11(setting: Setting) -> list[Row]:
     """Parts of faces whose conditions are known, MCVQ 5x10."""
     rows: list[Row] = []
-    for seed in range(setting.choose(fast=2, full=10)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=2, full=10):
         model, faces = supervised(seed)
         row: Row = {"seed": seed, "part of the mouth": part_of(model, faces, "mouth")}
         row["part of the eyes"] = part_of(model, faces, "eyes")
@@ -241,8 +240,7 @@ def told_by_mouth(priors: Array) -> dict[str, float]:
 def thesis_table4_1(setting: Setting) -> list[Row]:
     """Priors of the states of the mouth in each condition."""
     found: dict[str, list[float]] = {}
-    for seed in range(setting.choose(fast=2, full=10)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=2, full=10):
         model, faces = supervised(seed)
         order = [list(model.classes_).index(name) for name in CONDITIONS]
         priors = model.state_priors_[order, part_of(model, faces, "mouth")].T
@@ -341,8 +339,7 @@ def jmlr_table3(setting: Setting) -> list[Row]:
     for K, J, n in ((15, 10, 765), (5, 12, 1000)):
         row: Row = {"model": f"MCVQ {K}x{J}", "adjusted Rand index": []}
         row["sunglasses in one cluster (%)"] = []
-        for seed in range(setting.choose(fast=2, full=10)):
-            setting(f"{K}x{J}, seed {seed}")
+        for seed in setting.seeds(fast=2, full=10, what=f"{K}x{J}"):
             model, faces = clusters(K, J, n, seed)
             found = model.predict(faces.data)
             glasses = np.bincount(found[faces.target == faces.target_names.index("sunglasses")])
@@ -490,8 +487,7 @@ def best_prediction(faces: dict) -> Array:
 def faces_classes(setting: Setting) -> list[Row]:
     """Condition of held-out synthetic faces: with the truth, all labels, and 5 % of the labels."""
     found: dict[str, list[float]] = {"best": [], "all labels": [], "5 % of labels": []}
-    for seed in range(setting.choose(fast=2, full=10)):
-        setting(f"faces, seed {seed}")
+    for seed in setting.seeds(fast=2, full=10, what="faces"):
         train, test = (
             make_faces(N_TRAIN, random_state=seed),
             make_faces(N_TEST, random_state=1000 + seed),
@@ -517,8 +513,7 @@ def faces_classes(setting: Setting) -> list[Row]:
 def thesis_fig4_3(setting: Setting) -> list[Row]:
     """Faces that scream and wear sunglasses: each condition's prior for its own part."""
     shares: list[float] = []
-    for seed in range(setting.choose(fast=2, full=10)):
-        setting(f"hybrid, seed {seed}")
+    for seed in setting.seeds(fast=2, full=10, what="hybrid"):
         faces = make_faces(N_TRAIN, random_state=seed)
         model = MCVQ(5, 12, n_classes=5, random_state=seed).fit(faces.data, faces.target)
         kinds = dict(zip(faces.target_names, range(5), strict=True))

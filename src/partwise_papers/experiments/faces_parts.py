@@ -45,8 +45,7 @@ def faces_seeds(setting: Setting) -> list[Row]:
     order = np.random.default_rng(2027).permutation(len(faces))
     train, held_out = faces[order[:N_TRAIN]], faces[order[N_TRAIN + N_CHOSEN_ON :]]
     scores, bounds = [], []
-    for seed in range(setting.choose(fast=2, full=12)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=2, full=12):
         model = MCVQ(6, 10, random_state=seed).fit(train)
         scores.append(model.score_samples(held_out))
         bounds.append(model.lower_bound_)

@@ -27,8 +27,7 @@ def gvq_planted(setting: Setting) -> list[Row]:
     sizes = ((8, 20, 3000), (15, 38, 3000), (30, 75, 3000), (60, 150, 3000), (100, 400, 5000))
     for n, d, n_rows in sizes[: setting.choose(fast=3, full=5)]:
         ratios, unproven, risen, steps = [], 0, 0, 0
-        for seed in range(setting.choose(fast=3, full=10)):
-            setting(f"{n} features, seed {seed}")
+        for seed in setting.seeds(fast=3, full=10, what=f"{n} features"):
             model = GVQ(n, random_state=seed).fit(planted(n, d, n_rows, seed))
             ratios.append(model.noise_variance_ / NOISE)
             unproven += int(np.sum(~model.certificate_.proven))

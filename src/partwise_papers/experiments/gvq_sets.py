@@ -62,8 +62,7 @@ def gvq_fig1(setting: Setting) -> list[Row]:
         {"model": "VQ, 4 vectors", "vectors": 4, "mean squared error": []},
         {"model": "spread of the clusters", "mean squared error": SPREAD**2},
     ]
-    for seed in range(setting.choose(fast=3, full=10)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=3, full=10):
         X = lattice(seed)
         model = GVQ(3, n_init=5, random_state=seed).fit(X)
         found = [KMeans(k, n_init=10, random_state=seed).fit(X).inertia_ / X.size for k in (8, 4)]
@@ -95,8 +94,7 @@ def _draw_codebook(setting: Setting, name: str, model: GVQ, X: Array) -> None:
 def gvq_fig6(setting: Setting) -> list[Row]:
     """Two sets of three features on ten clusters in the plane."""
     rows: list[Row] = []
-    for seed in range(setting.choose(fast=2, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=2, full=5):
         X = ten_clusters(seed)
         model = GVQ(3, n_sets=2, n_init=10, random_state=seed).fit(X)
         if seed == 0:
@@ -155,8 +153,7 @@ def _separate(rows: Sequence[Row]) -> Finding:
 def gvq_fig8(setting: Setting) -> list[Row]:
     """Sets of binary features of threes and fives, and how pure the sets are."""
     rows: list[Row] = []
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         model, X, digit = digits_model(seed)
         own = model.encode(X)[:, 0]
         row: Row = {"seed": seed}
@@ -186,8 +183,7 @@ def gvq_fig8(setting: Setting) -> list[Row]:
 def gvq_fig9(setting: Setting) -> list[Row]:
     """The most frequent codes of threes and fives, and the pixels that the codes get wrong."""
     rows: list[Row] = []
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         model, X, _ = digits_model(seed)
         counts = np.sort(np.unique(model.encode(X), axis=0, return_counts=True)[1])[::-1]
         wrong = float(np.mean(np.rint(model.reconstruct(X)) != X))

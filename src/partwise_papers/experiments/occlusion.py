@@ -130,8 +130,7 @@ def jmlr_fig7(setting: Setting) -> list[Row]:
     """Parts learned from faces, half of which are partly covered by noise."""
     faces, _ = split()
     counts = []
-    for seed in range(setting.choose(fast=1, full=5)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=1, full=5):
         rng = np.random.default_rng(seed)
         covered = cover(len(faces), IMAGE_SHAPE, rng)
         noisy = with_noise(faces, covered, rng)

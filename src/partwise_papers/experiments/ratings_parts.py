@@ -169,8 +169,7 @@ def jmlr_parts(setting: Setting) -> list[Row]:
     rows: list[Row] = []
     for name in ("EachMovie", "MovieLens-1M")[: setting.choose(fast=1, full=2)]:
         seeds = []
-        for seed in range(setting.choose(fast=1, full=3)):
-            setting(f"{name}, seed {seed}")
+        for seed in setting.seeds(fast=1, full=3, what=name):
             model, data, levels = learned(name, seed)
             seeds.append(describe(data.data, data.titles.tolist(), levels, model))
         for same in zip(*seeds, strict=True):  # a row of each seed

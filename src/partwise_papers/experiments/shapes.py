@@ -14,7 +14,7 @@ from partwise.datasets import load_cbcl_faces, make_shapes
 from partwise.plot import PicturesDisplay, ReconstructionDisplay, StatesDisplay
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import Linear, fitted, length, mean_rms, rms
-from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting, ordered
+from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting, best, ordered
 
 IMAGE_SHAPE = (11, 11)
 
@@ -187,8 +187,7 @@ def nips_fig2(setting: Setting) -> list[Row]:
     for J in (5, 9):
         row: Row = {"model": f"MCVQ 3x{J}", "RMS at the top": [], "RMS unseen": []}
         row["parts agree (Rand)"] = []
-        for seed in range(setting.choose(fast=3, full=20)):
-            setting(f"3x{J}, seed {seed}")
+        for seed in setting.seeds(fast=3, full=20, what=f"3x{J}"):
             train, test = shapes_split(seed)
             model = fitted(MCVQ(3, J, random_state=seed), train)
             row["RMS at the top"] += errors_at_top(model)
@@ -279,13 +278,6 @@ def holistic(setting: Setting, name: str, with_cvq: bool) -> list[Row]:
     ]
 
 
-def _better_at_top(rows: Sequence[Row]) -> Finding:
-    found = {row["model"]: row["RMS at the top"] for row in rows}
-    names = ("MCVQ 3x5", "VQ 15", "PCA 15", "NMF 15")
-    told = ", ".join(f"{name} {found[name]:.3f}" for name in names)
-    return min(names, key=found.__getitem__) == names[0], f"RMS at the top: {told}"
-
-
 @register(
     "nips_fig3",
     Paper(
@@ -299,7 +291,7 @@ def _better_at_top(rows: Sequence[Row]) -> Finding:
             Claim(
                 says="MCVQ reconstructs images of a kind left out of training better than VQ, PCA "
                 "and NMF.",
-                test=_better_at_top,
+                test=best("RMS at the top", "MCVQ 3x5", "VQ 15", "PCA 15", "NMF 15", pick=min),
                 on_stand_in=True,
             ),
         ),
@@ -337,12 +329,6 @@ def thesis_fig3_2(setting: Setting) -> list[Row]:
     return holistic(setting, "thesis_fig3_2", with_cvq=True)
 
 
-def _three_is_best(rows: Sequence[Row]) -> Finding:
-    found = {row["model"]: row["RMS"] for row in rows if row["model"].startswith("MCVQ")}
-    told = ", ".join(f"{name} {error:.3f}" for name, error in found.items())
-    return min(found, key=found.__getitem__) == "MCVQ 3x12", f"RMS: {told}"
-
-
 @register(
     "thesis_table3_1",
     Paper(
@@ -356,7 +342,10 @@ def _three_is_best(rows: Sequence[Row]) -> Finding:
             Claim(
                 says="Of the sizes of MCVQ that describe the shapes in as many bits, the one with "
                 "three VQs, the right number, has the lowest error.",
-                test=_three_is_best, on_stand_in=True,
+                test=best(
+                    "RMS", "MCVQ 3x12", "MCVQ 2x18", "MCVQ 4x9", "MCVQ 8x4", "MCVQ 6x6", pick=min
+                ),
+                on_stand_in=True,
             ),
         ),
         figures={

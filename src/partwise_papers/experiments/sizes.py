@@ -85,8 +85,7 @@ def sizes_planted(setting: Setting) -> list[Row]:
 def sizes_faces(setting: Setting) -> list[Row]:
     """Synthetic faces have five parts: how often "auto" finds five, or four to six."""
     found = []
-    for seed in range(setting.choose(fast=2, full=N_SEEDS)):
-        setting(f"seed {seed}")
+    for seed in setting.seeds(fast=2, full=N_SEEDS):
         found.append(_found(make_faces(1000, random_state=seed).data, seed).n_parts_)
     off = np.abs(np.array(found) - 5)
     return [

@@ -98,8 +98,7 @@ def usps_features(setting: Setting) -> list[Row]:
 
     judge("256 pixels", make_pipeline(SVC()))
     judge("64 principal components", make_pipeline(PCA(64, random_state=0), SVC()))
-    for seed in range(setting.choose(fast=1, full=3)):
-        setting(f"models without labels, seed {seed}")
+    for seed in setting.seeds(fast=1, full=3, what="models without labels"):
         mcfas = {
             f"MCFA {K}x{J}": fitted(MCFA(K, J, random_state=seed), X) for K, J in ((4, 16), (2, 32))
         }
