@@ -186,7 +186,7 @@ def best(
 
     def test(rows: Sequence[Row]) -> Finding:
         found = {label_of(row, key): row[measure] for row in rows if row.get(measure) is not None}
-        names = [name for name in found if name != label and name in (others or found)]
+        names = others or [name for name in found if name != label]
         other = pick(names, key=found.__getitem__)
         told = f"{label} {found[label]:,.5g}, best of the others {other} {found[other]:,.5g}"
         return pick(label, other, key=found.__getitem__) == label, f"{measure}: {told}"
