@@ -225,6 +225,20 @@ def test_estimator_finds_parts_that_move():
     assert model.masks_.shape == (2, 19 * 19)
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("n_states", [1, 2])
+def test_an_integer_weight_is_as_many_equal_rows(n_states):
+    X, _ = moving_shapes(40, 5)
+    X[::4, ::5] = np.nan
+    times = np.arange(40) % 3 + 1
+    moves = Translations((9, 9), max_shift=2, by="part")
+    model = MCVQ(2, n_states, transformations=moves, random_state=0, max_iter=5, tol=1.0)
+    weighted = clone(model).fit(X, sample_weight=times)
+    repeated = clone(model).fit(np.repeat(X, times, axis=0))
+    assert_allclose(weighted.lower_bounds_, repeated.lower_bounds_, rtol=1e-9)
+    assert_array_equal(weighted.shifts(X), repeated.shifts(X))
+
+
 @pytest.fixture(scope="module")
 def labeled():
     """A bar and a square, whose states (bright or dim) depend on a class; a model of them."""

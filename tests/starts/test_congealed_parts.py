@@ -22,14 +22,16 @@ def test_shifts_are_tied_if_they_agree_up_to_a_constant():
     rng = np.random.default_rng(0)
     shifts = rng.integers(-1, 1, (200, 2))  # leaves room for a constant
     pairs, others = start._pairs(MOVES.values), rng.permutation(200)
-    own = heights(shifts)
+    own, weight = heights(shifts), np.ones(200)
     for same in (own, heights(shifts + np.array([1, 0]))):
-        saved, cost = start._tie(own, same, pairs, others)
+        saved, cost = start._tie(own, same, weight, pairs, others)
         assert_allclose(saved, cost - 1.0)  # one shift costs nothing
         assert saved > start.LEAST_TIE * cost
-    saved, cost = start._tie(own, heights(rng.integers(-1, 2, (200, 2))), pairs, others)
+    saved, cost = start._tie(own, heights(rng.integers(-1, 2, (200, 2))), weight, pairs, others)
     assert saved < start.LEAST_TIE * cost
-    saved, cost = start._tie(own, np.zeros_like(own), pairs, others)  # says nothing of shifts
+    saved, cost = start._tie(
+        own, np.zeros_like(own), weight, pairs, others
+    )  # says nothing of shifts
     assert saved == 0.0
 
 
@@ -57,7 +59,7 @@ def test_masks_lose_the_pixels_that_the_background_explains(missing):
     x = mean[0, 0][MOVES.maps[t[:, 0]]] + 0.1 * rng.normal(size=(n, 36))
     seen = (rng.random(x.shape) >= missing).astype(float)
     search = Search(model, params, Assignment(t, np.zeros_like(t)))
-    closed = search.closed(PartRows(x * seen, seen)).params.odds[0]
+    closed = search.closed(PartRows(x * seen, seen), np.ones(n)).params.odds[0]
     assert_array_equal(closed == 2.0, own.ravel())
     assert_array_equal(closed > 0, odds[0] > 0)  # a part may take them back
 

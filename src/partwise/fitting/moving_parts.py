@@ -9,8 +9,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.data.moved import MovingSource, in_common_units
+from partwise.data.rows import Rows
 from partwise.fitted import Fitted, fields_of, restored_fields, shared_attributes
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import Classes, numbered_classes, warn_of_holes
@@ -26,8 +28,10 @@ from partwise.models.class_variable import ClassVariable
 from partwise.models.moving import Moving
 from partwise.models.moving_parts import MovingParts, PartRows, PartsParams, rows_of
 from partwise.models.transformations import IndexMaps, Translations
+from partwise.models.weights import weighted_median
 from partwise.starts.congealed_parts import congealed_start
 from partwise.starts.recurring import patches_reach, recurring_start
+from partwise.starts.rows import distinct_rows, some_rows
 from partwise.typing import PathLike, SavedState
 
 FittedMovingParts: TypeAlias = Fitted[MovingParts, PartsParams, PartsParams]
@@ -69,19 +73,20 @@ def fit_moving_parts(
     check_columns(moves, n_columns)
     (group,) = learn_columns(rows.X, "gaussian", rows.weight, False, options.prior)
     warn_of_holes((group,), n_columns, rows.names)
-    group = in_common_units(group, rows.X, rows.weight)
-    if last is not None:
-        group = _resumed(last, sizes, classes, n_columns)
-    labels = classes.labels
-    source = BlockSource(rows.X, (group,), rows.weight, labels=labels, n_powers=2)
-    arguments = options.arguments
+    labels, arguments = classes.labels, options.arguments
     log = FitLog(options.random_state, checkpoint, arguments, rows.X, rows.weight, labels)
     rng = log.generator()
-    few = source.sample(MOST_CELLS, rng)
-    some = [rows_of(block) for block in few.blocks()]
-    first = PartRows(*(np.concatenate([piece[i] for piece in some]) for i in range(2)))
-    noise = _noise(first) if last is None else last.model.noise
+    if last is None:
+        few = _different_rows(options, rows.X, group, rows.weight, rng)
+        (own,) = few.columns
+        group = replace(group, shift=own.shift, scale=own.scale)
+        some = [rows_of(block) for block in few.blocks()]
+        first = PartRows(*(np.concatenate([piece[i] for piece in some]) for i in range(2)))
+        noise = _noise(first, few.weight)
+    else:
+        group, noise = _resumed(last, sizes, classes, n_columns), last.model.noise
     model = MovingParts(len(sizes), max(sizes), moves, noise)
+    source = BlockSource(rows.X, (group,), rows.weight, labels=labels, n_powers=2)
 
     def begin(i: int, child: np.random.Generator) -> Begun[MovingParts, PartsParams]:
         if last is not None:
@@ -107,12 +112,19 @@ def _start(
     rows: PartRows,
     rng: np.random.Generator,
 ) -> PartsParams:
-    """First parameters: patches that recur or groups of pixels, whichever explains rows better."""
-    shape = _moves(options).image_shape
-    some = rows.take(rng.permutation(len(rows.x))[:JUDGED_ROWS])
+    """First parameters: patches that recur or groups of pixels, whichever explains rows better.
+
+    ``rows`` are those of the source.
+    """
+    shape, weight = _moves(options).image_shape, source.weight
+    judged = rng.permutation(len(rows.x))[:JUDGED_ROWS]
+
+    def worth(params: PartsParams) -> float:
+        return _worth(model, params, rows.take(judged), weight[judged])
+
     if model.n_states == 1:
-        tried = [recurring_start(model, rows, shape, rng) for _ in range(N_STARTS)]
-        return max(tried, key=lambda params: _worth(model, params, some))
+        tried = [recurring_start(model, rows, weight, shape, rng) for _ in range(N_STARTS)]
+        return max(tried, key=worth)
     states = States(replace(options, transformations=None))
 
     def template(of: MovingSource, maps: IndexMaps, n_states: int) -> Moving:
@@ -124,15 +136,33 @@ def _start(
     params = congealed_start(model, source, template, start, rng)
     if not patches_reach(model.transformations.values, shape):
         return params
-    other = recurring_start(model, rows, shape, rng)
-    return max((params, other), key=lambda tried: _worth(model, tried, some))
+    return max((params, recurring_start(model, rows, weight, shape, rng)), key=worth)
 
 
-def _worth(model: MovingParts, params: PartsParams, rows: PartRows) -> float:
+def _different_rows(
+    options: PartsOptions, X: Rows, group: ColumnGroup, weight: Array, rng: np.random.Generator
+) -> BlockSource:
+    """Different rows that a start looks at, in memory and in the order in which they come.
+
+    Their columns are in common units, learned from these rows alone: a start that finds parts one
+    by one makes much of a difference in the last digit, and a row that occurs twice must not make
+    one.
+    """
+    source = BlockSource(X, (group,), weight, n_powers=2)
+    kinds, weight = distinct_rows(source)
+    some = some_rows(weight, max(MOST_CELLS // X.shape[1], 1), rng)
+    some = some[np.argsort(kinds[some])]
+    few = source.of_rows(kinds[some], weight[some])
+    (own,) = learn_columns(few.X, "gaussian", few.weight, False, options.prior)
+    own = in_common_units(own, few.X, few.weight)
+    return BlockSource(few.X, (own,), few.weight, n_powers=2)
+
+
+def _worth(model: MovingParts, params: PartsParams, rows: PartRows, weight: Array) -> float:
     """Bound of rows after a few EM iterations."""
-    found, weight = model.placed(params, rows), np.ones(len(rows.x))
+    found = model.placed(params, rows)
     params, found = model.ascended(params, found, rows, weight, JUDGED_STEPS)
-    return float(model.row_bounds(params, rows, found, range(model.n_parts)).sum())
+    return float(weight @ model.row_bounds(params, rows, found, range(model.n_parts)))
 
 
 def _moves(options: PartsOptions) -> Translations:
@@ -153,11 +183,13 @@ def _resumed(
     return last.columns[0]  # units stay, or the parameters would mean something else
 
 
-def _noise(rows: PartRows) -> float:
+def _noise(rows: PartRows, weight: Array) -> float:
     """Variance of the noise: most pixels of most rows are background."""
     shown = np.where(rows.seen > 0, rows.x, np.nan)
-    apart = np.abs(shown - np.nanmedian(shown, axis=0))
-    return max(float(PER_MEDIAN * np.nanmedian(apart)) ** 2, LEAST_NOISE)
+    apart = np.abs(shown - weighted_median(shown, weight))
+    every = np.repeat(weight, apart.shape[1])
+    (middle,) = weighted_median(apart.reshape(-1, 1), every)
+    return max(float(PER_MEDIAN * middle) ** 2, LEAST_NOISE)
 
 
 def saved_parts(fitted: FittedMovingParts) -> dict[str, object]:

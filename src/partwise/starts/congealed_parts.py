@@ -23,6 +23,7 @@ from partwise.models.moving import Moving
 from partwise.models.moving_parts import MovingParts, PartRows, PartsParams
 from partwise.models.predict_parts import components
 from partwise.models.transformations import IndexMaps
+from partwise.models.weights import weighted_median, weighted_moments
 from partwise.starts.congeal import Start, found_places
 from partwise.starts.dependence import grouped_columns
 from partwise.starts.part_search import N_STEPS, NEAR_ODDS, Search
@@ -69,13 +70,14 @@ def congealed_start(
 
     def begun(own: MovingParts, groups: list[Array]) -> Search:
         parts = [_part(own, Z, weight, group, template, start, rng) for group in groups]
-        params = _params(own, Z, parts)
+        params = _params(own, Z, weight, parts)
         return Search(own, params, own.placed(params, rows))
 
     n_groups = GROUPS_A_PART * model.n_parts
     groups = _grouped(source, n_groups, rng)
     few = replace(model, n_parts=len(groups), n_states=min(model.n_states, GROUP_STATES))
-    joined = _joined(begun(few, groups).settled(rows, weight), rows, rng)[: model.n_parts]
+    joined = _joined(begun(few, groups).settled(rows, weight), rows, weight, rng)
+    joined = joined[: model.n_parts]
     search = begun(replace(model, n_parts=len(joined)), joined).settled(rows, weight)
     search = search.refined(rows, weight, rng, N_ROUNDS)
     while search.model.n_parts < model.n_parts:
@@ -85,7 +87,7 @@ def congealed_start(
         one = replace(model, n_parts=1)
         tried = [_with(search, begun(one, [group]).params, rows, weight) for group in groups]
         tried.sort(key=lambda own: -own.height(rows, weight))
-        alone = (own for own in tried if _moves_alone(own, rows, rng))
+        alone = (own for own in tried if _moves_alone(own, rows, weight, rng))
         search = next(alone, tried[0]).refined(rows, weight, rng)
     return search.params
 
@@ -98,7 +100,7 @@ def _grouped(source: BlockSource, n_groups: int, rng: np.random.Generator) -> li
     return groups or [np.arange(source.X.shape[1])]
 
 
-def _joined(search: Search, rows: PartRows, rng: np.random.Generator) -> list[Array]:
+def _joined(search: Search, rows: PartRows, weight: Array, rng: np.random.Generator) -> list[Array]:
     """Pixels of groups that move as one, those that explain most first."""
     model, params, _ = search
     G = range(model.n_parts)
@@ -108,7 +110,7 @@ def _joined(search: Search, rows: PartRows, rng: np.random.Generator) -> list[Ar
     saved, cost = np.zeros((2, len(G), len(G)))
     for a in G:
         for b in range(a):
-            saved[a, b], cost[a, b] = _tie(heights[a], heights[b], pairs, others)
+            saved[a, b], cost[a, b] = _tie(heights[a], heights[b], weight, pairs, others)
     saved, cost = saved + saved.T, cost + cost.T
     sets = [[g] for g in G]
     while len(sets) > 1:
@@ -121,7 +123,7 @@ def _joined(search: Search, rows: PartRows, rng: np.random.Generator) -> list[Ar
         if tie < LEAST_TIE:
             break
         sets[j] += sets.pop(i)
-    sets.sort(key=lambda own: -sum(heights[g].max(axis=1).sum() for g in own))
+    sets.sort(key=lambda own: -sum(weight @ heights[g].max(axis=1) for g in own))
     odds = np.stack([params.odds[own][:, model.maps[_still(model)]].sum(axis=0) for own in sets])
     labels = np.where(odds.max(axis=0) > 1, odds.argmax(axis=0), -1)
     groups = [np.flatnonzero(labels == k) for k in range(len(sets))]
@@ -147,7 +149,7 @@ def _heights(search: Search, rows: PartRows, k: int) -> Array:
 
 
 def _tie(
-    one: Array, other: Array, pairs: list[tuple[Array, Array]], others: Array
+    one: Array, other: Array, weight: Array, pairs: list[tuple[Array, Array]], others: Array
 ) -> tuple[float, float]:
     """What one shift for two groups, up to a constant, saves against shifts that are unrelated.
 
@@ -155,19 +157,20 @@ def _tie(
     saved of the cost of tying such shifts, and this cost, in nats per row.
     """
 
-    def height(of: Array) -> float:
-        return max(float((one[:, t] + of[:, u]).max(axis=1).mean()) for t, u in pairs)
+    def height(of: Array, share: Array) -> float:
+        return max(float(share @ (one[:, t] + of[:, u]).max(axis=1)) for t, u in pairs)
 
-    chance = height(other[others])
-    apart = float(one.max(axis=1).mean() + other.max(axis=1).mean())
-    return height(other) - chance, 1.0 + apart - chance
+    share, mixed = weight / weight.sum(), weight * weight[others]
+    chance = height(other[others], mixed / mixed.sum())
+    apart = float(share @ (one.max(axis=1) + other.max(axis=1)))
+    return height(other, share) - chance, 1.0 + apart - chance
 
 
-def _moves_alone(search: Search, rows: PartRows, rng: np.random.Generator) -> bool:
+def _moves_alone(search: Search, rows: PartRows, weight: Array, rng: np.random.Generator) -> bool:
     """Whether the shifts of the last part are not those of another."""
     last, pairs = search.model.n_parts - 1, _pairs(search.model.transformations.values)
     own, others = _heights(search, rows, last), rng.permutation(len(rows.x))
-    ties = [_tie(_heights(search, rows, k), own, pairs, others) for k in range(last)]
+    ties = [_tie(_heights(search, rows, k), own, weight, pairs, others) for k in range(last)]
     return all(saved < LEAST_TIE * cost for saved, cost in ties)
 
 
@@ -184,10 +187,10 @@ def _still(model: MovingParts) -> int:
     return int(np.argmin(np.abs(model.transformations.values).sum(axis=1)))
 
 
-def _params(model: MovingParts, Z: Array, parts: list[_Template]) -> PartsParams:
+def _params(model: MovingParts, Z: Array, weight: Array, parts: list[_Template]) -> PartsParams:
     """Parameters of parts before the median of rows (n, D) in model units."""
     odds, mean, var, moves, states = (np.stack(field) for field in zip(*parts, strict=True))
-    middle, spread = np.nanmedian(Z, axis=0), np.nanvar(Z, axis=0)
+    middle, (_, spread) = weighted_median(Z, weight), weighted_moments(Z, weight)
     moves, states = moves + 1.0, states + 1.0
     return PartsParams(
         odds,

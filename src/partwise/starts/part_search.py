@@ -15,6 +15,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams, add_gains
+from partwise.models.weights import weighted_moments
 from partwise.starts.congeal import displaced, on_canvas
 from partwise.starts.refine import split_and_merge
 
@@ -64,23 +65,24 @@ class Search(NamedTuple):
         params = replace(params, mean=mean, var=var, odds=odds)
         for _ in range(N_MASK_STEPS):
             params = model.maximize(params, model.sums(params, rows, weight, found))
-        return Search(model, params, found).closed(rows)
+        return Search(model, params, found).closed(rows, weight)
 
-    def closed(self, rows: PartRows) -> Search:
+    def closed(self, rows: PartRows, weight: Array) -> Search:
         """Masks without the pixels whose parameters cost more than they explain (BIC).
 
         Pixels beside a mask may come back.
         """
         model, params, found = self
         total, Z = model.explained(params, rows.x, found, range(model.n_parts))
-        odds, cost = params.odds.copy(), 0.5 * (1 + 2 * model.n_states) * np.log(len(rows.x))
+        odds, cost = params.odds.copy(), 0.5 * (1 + 2 * model.n_states) * np.log(weight.sum())
         for k in range(model.n_parts):
             own, density = model.part(params, rows.x, k, found.t[:, k], found.s[:, k])
             less = np.maximum(own - NEAR_ODDS, 0.0)
             share = np.exp(density - total) * less / np.maximum(own, NEAR_ODDS)
             lost = np.log1p(-less / Z) - np.log1p(-np.minimum(share, 1.0 - 1e-12))
             place = model.maps[found.t[:, k]].ravel()
-            explained = np.bincount(place, (lost * rows.seen).ravel(), odds.shape[1])
+            lost *= rows.seen * weight[:, None]
+            explained = np.bincount(place, lost.ravel(), odds.shape[1])
             kept = explained >= cost
             near = self._displaced(kept.astype(float), self._steps, 0.0).any(axis=0) | ~kept.any()
             left = np.where(near, np.minimum(odds[k], NEAR_ODDS), 0.0)
@@ -138,8 +140,8 @@ class Search(NamedTuple):
             on = on[:, params.odds[k] > 1]
             on = on[:, (~np.isnan(on)).sum(axis=0) > 1]
             if on.shape[1]:
-                apart = on - np.nanmean(on, axis=0)
-                apart /= np.sqrt(np.nanmean(apart**2, axis=0) + 1e-12)
+                mean, variance = weighted_moments(on, weight)
+                apart = (on - mean) / np.sqrt(variance + 1e-12)
                 s[:, k] = split_and_merge(s[:, k], apart, model.n_states, weight, rng)
         return Search(model, params, Assignment(found.t, s))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
+from partwise.models.weights import weighted_median
 
 # Patches tried for a part, EM iterations of each, rows on which they are tried, and EM iterations
 # of the best with all of these rows.
@@ -36,23 +37,25 @@ def patches_reach(values: Array, image_shape: Sequence[int]) -> bool:
 def recurring_start(
     model: MovingParts,
     rows: PartRows,
+    weight: Array,
     image_shape: Sequence[int],
     rng: np.random.Generator,
 ) -> PartsParams:
     """First parameters, without classes."""
     n = len(rows.x)
     if n > 4 * TRIAL_ROWS:
-        rows, n = rows.take(rng.choice(n, 4 * TRIAL_ROWS, replace=False)), 4 * TRIAL_ROWS
-    with_gaps = np.where(rows.seen > 0, rows.x, np.nan)
-    middle = np.nanmedian(with_gaps, axis=0)
+        few, n = rng.choice(n, 4 * TRIAL_ROWS, replace=False), 4 * TRIAL_ROWS
+        rows, weight = rows.take(few), weight[few]
+    middle = weighted_median(np.where(rows.seen > 0, rows.x, np.nan), weight)
     params = _no_parts(model, np.where(np.isnan(middle), 0.0, middle))
     found = Assignment(np.zeros((n, 0), int), np.zeros((n, 0), int))
     for k in range(model.n_parts):
         own = replace(model, n_parts=k + 1)
         some = rng.choice(n, min(n, TRIAL_ROWS), replace=False)
-        params = _best_patch(own, params, rows.take(some), found.take(some), image_shape, rng)
+        tried = rows.take(some), weight[some], found.take(some)
+        params = _best_patch(own, params, *tried, image_shape, rng)
         found = own.improved(params, rows, found.with_part(), [k], range(k))
-        params, found = own.ascended(params, found, rows, np.ones(n), N_SETTLE, [k])
+        params, found = own.ascended(params, found, rows, weight, N_SETTLE, [k])
     return params
 
 
@@ -92,12 +95,13 @@ def _best_patch(
     model: MovingParts,
     params: PartsParams,
     rows: PartRows,
+    weight: Array,
     found: Assignment,
     image_shape: Sequence[int],
     rng: np.random.Generator,
 ) -> PartsParams:
     """Parameters with the patch that explains most."""
-    (x, seen, _), k, n = rows, model.n_parts - 1, len(rows.x)
+    (x, seen, _), k = rows, model.n_parts - 1
     total, _ = model.explained(params, x, found, range(k))
     left = (seen > 0) & (np.abs(x - params.back_mean) > FAR * np.sqrt(model.noise))
     left &= total - model.background(params, x) < 1.0  # no other part explains it
@@ -112,8 +116,8 @@ def _best_patch(
         own = found.with_part()
         for i in range(N_TRIAL):
             own = model.improved(tried, rows, own, [k], range(k if i == 0 else k + 1))
-            tried = model.maximize(tried, model.sums(tried, rows, np.ones(n), own))
-        bound = model.row_bounds(tried, rows, own, range(k + 1)).sum()
+            tried = model.maximize(tried, model.sums(tried, rows, weight, own))
+        bound = float(weight @ model.row_bounds(tried, rows, own, range(k + 1)))
         if bound > highest:
             best, highest = tried, bound
     assert best is not None
