@@ -15,7 +15,7 @@ from partwise import MCVQ, PartsImputer, SizeOptions, make_survey
 from partwise.answers.imputation import GaussianCells, level_shares_of
 from partwise.estimators import _factor_blend as blending
 from partwise.estimators._imputer_fits import later_generator
-from partwise.fitting import course
+from partwise.fitting import course, held_out
 from partwise.models import mcvq as core
 from partwise.starts import dependence
 
@@ -249,7 +249,7 @@ def test_weights_are_the_best_of_all_candidates(bent):
     coded = bent[0].iloc[:, :5].to_numpy()
     imputer = PartsImputer(1, 3, copula=True, random_state=0).fit(bent[1].iloc[:, :5])
     fits, blend = imputer._fitted
-    hidden = blending.hidden_cells(coded, np.random.default_rng(1))
+    hidden = held_out.hidden_cells(coded, np.random.default_rng(1))
     weight = np.random.default_rng(2).exponential(size=len(coded))
     found = blend.weighted(fits, coded, hidden, weight, "squared")
     told = blend.asked(fits, np.where(hidden, np.nan, coded), None)
@@ -260,10 +260,10 @@ def test_weights_are_the_best_of_all_candidates(bent):
             mean = candidate @ told.told(d, rows)
             gap = (mean - coded[rows, d]) / coded[rows, d].std()
             n = weight[rows].sum()
-            losses[d, g] = n * np.log(blending.LEAST_LOSS + weight[rows] @ gap**2 / n)
+            losses[d, g] = n * np.log(held_out.LEAST_LOSS + weight[rows] @ gap**2 / n)
     pooled = losses.sum(axis=0) / (weight @ hidden).sum()
     for d in range(5):
-        best = int(np.argmin(losses[d] + blending.POOLED_CELLS * pooled))
+        best = int(np.argmin(losses[d] + held_out.POOLED_CELLS * pooled))
         assert_array_equal(found.weights[:, d], blending.CANDIDATES[best])
 
 

@@ -19,8 +19,9 @@ from sklearn.tree import ExtraTreeRegressor
 
 from partwise import PartsImputer
 from partwise.answers.imputation import GaussianCells, moved
-from partwise.estimators._residual import WEIGHTS, best_weights, fitting_scale, seeded
+from partwise.estimators._residual import fitting_scale, seeded
 from partwise.files import model as files
+from partwise.fitting.held_out import WEIGHTS, best_weights, of_errors
 
 NEAREST = KNeighborsRegressor(8, weights="distance")
 
@@ -144,7 +145,8 @@ def test_weight_is_that_of_the_least_loss():
     """One column for which the regression is right, one for which it is wrong by one."""
     m = 400
     away = {0: np.repeat(1.0 - WEIGHTS[:, None], m, axis=1), 1: np.repeat(WEIGHTS[:, None], m, 1)}
-    assert best_weights(away, {d: np.ones(m) for d in away}, 2) == {0: 1.0, 1: 0.0}
+    losses = {d: of_errors(own, np.ones(m), 2) for d, own in away.items()}
+    assert best_weights(losses) == {0: 1.0, 1: 0.0}
 
 
 def test_scale_is_that_of_the_numbers():

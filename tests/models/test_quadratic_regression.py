@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from partwise.models import quadratic_regression as regression
+from partwise.models import quadratic_features as ours
+from partwise.models.quadratic_features import Moments, QuadraticFeatures
 from partwise.models.quadratic_regression import QuadraticRegression
 
 OWNER = np.array([0, 1, 2, 2, 2, 3])  # column 2 has three levels
@@ -19,21 +20,28 @@ def rows():
     return X, rng.integers(3, size=80).astype(float)
 
 
+def predicted(X, weight, to=None, owner=OWNER, targets=TARGETS):
+    """Expected values of rows ``to`` (n, T), learned from rows X."""
+    found = QuadraticFeatures.of(X, weight, owner)
+    regression = QuadraticRegression.fitted_to(Moments(found, X, weight, owner), targets)
+    return regression.predict(found(X if to is None else to))
+
+
 def one_at_a_time(X, weight, d):
     """Ridge regression of a column on all features in which it takes no part."""
     center = np.average(X, axis=0, weights=weight)
     scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=weight))
     Z = (X - center) / scale
-    near = np.clip(Z, -regression.FARTHEST, regression.FARTHEST)
+    near = np.clip(Z, -ours.FARTHEST, ours.FARTHEST)
     features = [Z[:, i] for i in range(6) if OWNER[i] != OWNER[d]]
-    penalty = [regression.OF_COLUMNS] * len(features)
+    penalty = [ours.OF_COLUMNS] * len(features)
     for i in range(6):
         for j in range(i, 6):
             level = i == j and np.sum(OWNER[i] == OWNER) > 1
             if level or (i < j and OWNER[i] == OWNER[j]) or OWNER[d] in (OWNER[i], OWNER[j]):
                 continue
             features.append(0.5 * near[:, i] * near[:, j])
-            penalty.append(regression.OF_PRODUCTS)
+            penalty.append(ours.OF_PRODUCTS)
     F = np.stack(features, axis=1)
     F -= np.average(F, axis=0, weights=weight)
     beta = np.linalg.solve((F.T * weight) @ F + np.diag(penalty), (F.T * weight) @ Z[:, d])
@@ -42,49 +50,43 @@ def one_at_a_time(X, weight, d):
 
 def test_as_one_regression_at_a_time(rows):
     X, weight = rows
-    found = QuadraticRegression.fitted_to(X, weight, OWNER, TARGETS)
     wanted = np.stack([one_at_a_time(X, weight, d) for d in TARGETS], axis=1)
-    assert_allclose(found.predict(X), wanted, rtol=1e-8)
+    assert_allclose(predicted(X, weight), wanted, rtol=1e-8)
 
 
 def test_weights_are_repetition(rows):
     X, weight = rows
     again = np.repeat(X, weight.astype(int), axis=0)
-    found = QuadraticRegression.fitted_to(X, weight, OWNER, TARGETS)
-    repeated = QuadraticRegression.fitted_to(again, np.ones(len(again)), OWNER, TARGETS)
-    assert_allclose(found.predict(X), repeated.predict(X), rtol=1e-8)
+    repeated = predicted(again, np.ones(len(again)), X)
+    assert_allclose(predicted(X, weight), repeated, rtol=1e-8)
 
 
 def test_a_column_does_not_predict_itself(rows):
     X, weight = rows
-    found = QuadraticRegression.fitted_to(X, weight, OWNER, TARGETS)
-    told = found.predict(X)
+    told = predicted(X, weight)
     for t, d in enumerate(TARGETS):
         other = X.copy()
         other[:, d] = 100.0
-        assert_allclose(found.predict(other)[:, t], told[:, t])
+        assert_allclose(predicted(X, weight, other)[:, t], told[:, t])
 
 
 def test_products_are_of_the_columns_that_correlate_most(rows, monkeypatch):
     X, weight = rows
     X[:, 0] = X[:, 1] + 0.01 * X[:, 0]
-    monkeypatch.setattr(regression, "MOST_PRODUCTS", 3)
-    found = QuadraticRegression.fitted_to(X, weight, OWNER, TARGETS)
-    assert_array_equal(found.pairs, [[0, 0, 1], [0, 1, 1]])
+    monkeypatch.setattr(ours, "MOST_PRODUCTS", 3)
+    assert_array_equal(QuadraticFeatures.of(X, weight, OWNER).pairs, [[0, 0, 1], [0, 1, 1]])
 
 
 def test_constant_columns_tell_nothing():
     X = np.random.default_rng(0).normal(size=(30, 3))
     X[:, 1] = 1e8 / 3.0
-    found = QuadraticRegression.fitted_to(X, np.ones(30), np.arange(3), np.arange(3))
-    assert np.isfinite(found.predict(X)).all()
-    assert_allclose(found.predict(X)[:, 1], X[:, 1])
+    told = predicted(X, np.ones(30), owner=np.arange(3), targets=np.arange(3))
+    assert np.isfinite(told).all()
+    assert_allclose(told[:, 1], X[:, 1])
 
 
 @pytest.mark.parametrize("power", [-900, 900])
 def test_units_change_nothing(rows, power):
     X, weight = rows
     unit = np.ldexp(1.0, power)
-    found = QuadraticRegression.fitted_to(X * unit, weight, OWNER, TARGETS).predict(X * unit)
-    expected = QuadraticRegression.fitted_to(X, weight, OWNER, TARGETS).predict(X)
-    assert_allclose(found / unit, expected, rtol=1e-12)
+    assert_allclose(predicted(X * unit, weight) / unit, predicted(X, weight), rtol=1e-12)

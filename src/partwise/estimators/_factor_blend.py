@@ -7,8 +7,8 @@ Gaussian copula). The weights of the three in each column are chosen on held-out
 the fits where rows are few: by the logarithm of the squared or absolute error of numbers, by the
 log score of levels. Columns whose logarithm is modeled are blended in logarithms: states and copula
 give that of the expectation, the factor analysis the expected logarithm, so that the imputed value
-lies between the expectation and the median. Numbers are then moved by a quadratic regression on all
-other columns (`partwise.estimators._curves`), as far as that helps with the held-out cells.
+lies between the expectation and the median. Numbers and levels are then moved towards regressions
+on all other columns (`partwise.fitting.curves`), as far as that helps with the held-out cells.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from partwise.answers.imputation import Expected, GaussianCells, Spread, StatesC
 from partwise.answers.latent_cells import CellPredictive
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
-from partwise.estimators._curves import Curves
 from partwise.estimators._gated import fit_coded
 from partwise.estimators._number_columns import NumberColumns
-from partwise.estimators._residual import (
-    LEAST_CELLS,
-    LEAST_LOSS,
-    WEIGHTS,
-    Regression,
-    Regressor,
-    best_weights,
-    fitting_scale,
-)
+from partwise.estimators._residual import Regression, Regressor, fitting_scale
 from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
+from partwise.fitting.curves import Codes, Curves, Rows, Told
+from partwise.fitting.held_out import (
+    LEAST_CELLS,
+    POOLED_CELLS,
+    WEIGHTS,
+    Losses,
+    best_weights,
+    of_errors,
+    of_probabilities,
+)
 from partwise.fitting.options import TrainingRows
 from partwise.models import calibration
 from partwise.models.calibration import Calibration, Prior, identity
 from partwise.typing import SavedState
 
-# Fraction of observed cells, and maximum number of rows, held out to compare the models. Of up to
-# so many rows these cells are hidden from the fits, which then go on with all cells for a few EM
-# iterations; where rows are more, a cell hardly changes the parameters.
-HELD_OUT = 0.15
+# Maximum number of rows in which cells are held out to compare the models. Of up to so many rows
+# these cells are hidden from the fits, which then go on with all cells for a few EM iterations;
+# where rows are more, a cell hardly changes the parameters.
 MOST_COMPARED_ROWS = 5000
 MORE_ITERATIONS = 3
 
@@ -60,19 +60,12 @@ MOST_ITERATIONS = 6
 # More factors than this for each free column change nothing: noise has the rest.
 FACTORS_A_COLUMN = 2 / 3
 
-# Candidate weights of states, factors and copula are multiples of this fraction; each column leans
-# on all columns of its kind, which count as many held-out cells as this. Losses of numbers are
-# compared by their logarithms, so that nearly noiseless columns do not lean on the large errors of
-# noisy ones; below the least loss (in deviations) all are alike.
+# Candidate weights of states, factors and copula are multiples of this fraction.
 STEPS = 8
-POOLED_CELLS = 30.0
 
 # A mixture is wider than its parts, so its calibration leans less on what is uniform than that of
 # one model; chosen on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
 PRIOR = Prior(uniform=25.0, pooled=100.0, least=50.0)
-
-# Columns of more values than this are numbers whose single values need not recur.
-MOST_VALUES = 50
 
 
 CANDIDATES = np.array(
@@ -200,15 +193,11 @@ class Blend:
             allowed = (CANDIDATES[:, ~usable] == 0).all(axis=1)
             mixed = np.tensordot(CANDIDATES, np.nan_to_num(told), axes=1)  # (G, m) or (G, m, V)
             if numbers[d]:
-                spread = float(np.std(true)) or 1.0
-                away = np.abs(mixed - true) / spread
-                losses = away if loss == "absolute" else away**2
+                errors = (mixed - true) / (float(np.std(true)) or 1.0)
+                summed, n_cells = of_errors(errors, weight[rows], power_of(loss))
             else:
                 p = mixed[:, np.arange(len(rows)), answers.codes(d, true)]
-                losses = -np.log(np.maximum(p, 1e-6))
-            summed, n_cells = losses @ weight[rows], float(weight[rows].sum())
-            if numbers[d]:  # the log score of errors of unknown size, up to a factor
-                summed = n_cells * np.log(LEAST_LOSS + summed / max(n_cells, 1e-300))
+                summed, n_cells = of_probabilities(p, weight[rows])
             total[int(numbers[d])] += np.where(allowed, summed, np.inf)
             own[d] = summed, n_cells, allowed
         counts = [sum(n for d, (_, n, _) in own.items() if numbers[d] == kind) for kind in (0, 1)]
@@ -231,27 +220,42 @@ class Blend:
     def _curved(
         self, answers: Answers, coded: Array, hidden: Array, weight: Array, loss: str
     ) -> Blend:
-        """The blend with a quadratic regression, where it helps with held-out numbers."""
-        curves = Curves.fitted_to(*answers.learnable(weight), np.flatnonzero(self.columns.numbers))
+        """The blend with regressions on all other columns, where they help with held-out cells."""
+        numbers = np.flatnonzero(self.columns.numbers)
+        curves = Curves.fitted_to(answers.learnable(weight), numbers, answers.levels)
         if curves is None:
             return self
-        told, plain, curved, of_rows = curves.predict(*answers.imputed), {}, {}, {}
-        for d, own in told.items():
-            rows = np.flatnonzero(hidden[:, d])
-            blended = answers.plain(d, rows)
-            if len(rows) and blended is not None:
-                unit = float(np.std(coded[rows, d])) or 1.0
-                plain[d] = (coded[rows, d] - blended) / unit
-                curved[d] = (coded[rows, d] - own[rows]) / unit
-                of_rows[d] = weight[rows]
-        power = 1 if loss == "absolute" else 2
-        return replace(self, curves=curves.weighed(plain, curved, of_rows, power))
+        told = curves.predict(*answers.imputed)
+        plain: tuple[dict[int, Array], dict[int, Array]] = ({}, {})
+        curved: tuple[dict[int, Array], dict[int, Array]] = ({}, {})
+        of_rows = dict[int, Array]()
+        for kind, found in enumerate(told):
+            for d, own in found.items():
+                rows = np.flatnonzero(hidden[:, d])
+                blended = answers.plain(d, rows)
+                if not len(rows) or blended is None:
+                    continue
+                true, of_rows[d] = coded[rows, d], weight[rows]
+                if kind == 0:
+                    unit = float(np.std(true)) or 1.0
+                    plain[0][d], curved[0][d] = (true - blended) / unit, (true - own[rows]) / unit
+                else:
+                    at = np.arange(len(rows)), answers.codes(d, true)
+                    plain[1][d], curved[1][d] = blended[at], own[rows][at]
+        of_numbers, of_levels = curves.numbers, curves.levels
+        if of_numbers is not None:
+            of_numbers = of_numbers.weighed(plain[0], curved[0], of_rows, power_of(loss))
+        if of_levels is not None:
+            of_levels = of_levels.weighed(plain[1], curved[1], of_rows)
+        if of_numbers is None and of_levels is None:
+            return self
+        return replace(self, curves=replace(curves, numbers=of_numbers, levels=of_levels))
 
     def refitted(self, answers: Answers, weight: Array) -> Blend:
         """The same with the quadratic regression fitted again, to all cells of rows."""
         if self.curves is None:
             return self
-        return replace(self, curves=self.curves.refitted(*answers.learnable(weight)))
+        return replace(self, curves=self.curves.refitted(answers.learnable(weight), answers.levels))
 
     def with_regressions(
         self,
@@ -265,7 +269,7 @@ class Blend:
         """The blend with a regression of numbers, weighted by held-out cells of rows (n, D)."""
         shown = np.where(hidden, np.nan, coded)
         answers = self.asked(fits, shown, None)
-        found, away, of_rows = {}, {}, {}
+        found, losses, of_rows = {}, dict[int, Losses](), {}
         for d in np.flatnonzero(self.columns.numbers & hidden.any(axis=0)).tolist():
             inputs = self.columns.others(d)
             if not len(inputs) or (~np.isnan(shown[:, d])).sum() < LEAST_CELLS:
@@ -275,10 +279,10 @@ class Blend:
             blended = answers.blended(d, rows)
             assert blended is not None
             told = WEIGHTS[:, None] * found[d].shift(answers.features[rows], blended)
-            away[d] = np.abs(blended + told - true) / (float(np.std(true)) or 1.0)
+            errors = (blended + told - true) / (float(np.std(true)) or 1.0)
             of_rows[d] = weight[rows]
-        power = 1 if loss == "absolute" else 2
-        chosen = best_weights(away, of_rows, power)
+            losses[d] = of_errors(errors, of_rows[d], power_of(loss))
+        chosen = best_weights(losses)
         found = {d: replace(own, weight=chosen[d]) for d, own in found.items() if chosen[d] > 0}
         for d in list(found):
             rows = np.flatnonzero(hidden[:, d])
@@ -401,7 +405,7 @@ class Answers:
         found = self.plain(d, rows)
         if found is None:
             return None
-        found = found + self._curve(d, rows, found)
+        found = self._moved(d, rows, found)
         own = self.blend.regressions.get(d)
         return found if own is None else found + own.shift(self.features[rows], found)
 
@@ -412,21 +416,36 @@ class Answers:
             return None
         return np.asarray(np.tensordot(self.blend.weights[:, d], np.nan_to_num(told), axes=1))
 
-    def _curve(self, d: int, rows: Array, plain: Array) -> Array | float:
-        """What the quadratic regression adds to expectations without it."""
+    def _moved(self, d: int, rows: Array, plain: Array) -> Array:
+        """Expectations or probabilities with the regressions on other columns."""
         curves = self.blend.curves
-        if curves is None or d not in self._curves:
-            return 0.0
-        told = self._curves[d][rows]
-        if self.blend.columns.counts[d]:
-            told = np.maximum(told, 0.0)
-        return np.asarray(curves.weight[curves.targets == d] * (told - plain))
+        if curves is not None and d in self._curves.shares:
+            assert curves.levels is not None
+            return curves.levels.blended(d, plain, self._curves.shares[d][rows])
+        if curves is not None and d in self._curves.numbers:
+            assert curves.numbers is not None
+            told = self._curves.numbers[d][rows]
+            if self.blend.columns.counts[d]:
+                told = np.maximum(told, 0.0)
+            return plain + curves.numbers.weight[curves.numbers.columns == d] * (told - plain)
+        return plain
 
     @cached_property
-    def _curves(self) -> dict[int, Array]:
-        """Numbers by the quadratic regression {place: (n,)}."""
+    def _curves(self) -> Told:
+        """What the regressions on all other columns say about every row."""
         assert self.blend.curves is not None
         return self.blend.curves.predict(*self.imputed)
+
+    @cached_property
+    def levels(self) -> Codes:
+        """Levels of all columns that have some."""
+        columns = sorted(self.states.shares)
+        values = np.full((len(self.coded), len(columns)), -1)
+        for i, d in enumerate(columns):
+            known = ~np.isnan(self.coded[:, d])
+            values[known, i] = self.codes(d, self.coded[known, d])
+        n_levels = [self.states.shares[d].shape[1] for d in columns]
+        return Codes(np.array(columns, np.intp), values, np.array(n_levels, np.intp))
 
     def with_blend(self, blend: Blend) -> Answers:
         """The same of other weights or regressions of the same models."""
@@ -448,9 +467,9 @@ class Answers:
         """The `features`, and which cells of the table (n, D) are imputed there."""
         return self.features, np.isnan(self.coded)
 
-    def learnable(self, weight: Array) -> tuple[Array, Array, Array, Array]:
+    def learnable(self, weight: Array) -> Rows:
         """The same for a regression, with the weights of rows and the columns of the features."""
-        return *self.imputed, weight, self.blend.columns.owner
+        return Rows(*self.imputed, weight, self.blend.columns.owner)
 
     @cached_property
     def _posteriors(self) -> list[StatesCells]:
@@ -470,8 +489,9 @@ class Answers:
             return found
         center = self.plain(d, rows)
         assert center is not None
-        if curves is not None and d in self._curves:
-            by, width = self._curve(d, rows, center), float(curves.width[curves.targets == d][0])
+        if curves is not None and curves.numbers is not None and d in self._curves.numbers:
+            by = self._moved(d, rows, center) - center
+            width = float(curves.numbers.width[curves.numbers.columns == d][0])
             found, center = imputation.moved(found, center, by, width), center + by
         if d in own:
             by = own[d].shift(self.features[rows], center)
@@ -484,8 +504,10 @@ class Answers:
         for d, own in self.states.shares.items():
             rows = np.flatnonzero(np.isnan(self.coded[:, d]))
             out[d] = own.copy()
-            if len(rows) and self.blend.weights[0, d] < 1:
-                out[d][rows] = self.blended(d, rows)
+            if len(rows):
+                found = self.blended(d, rows)
+                assert found is not None
+                out[d][rows] = found
         return out
 
     def values(self, loss: str) -> Array:
@@ -537,14 +559,6 @@ class Answers:
         return (self.quantiles(p) for p in at)
 
 
-def hidden_cells(rows: Array, rng: np.random.Generator) -> Array:
-    """Observed cells (n, D) to hold out; no column loses all its values, or a level."""
-    observed = ~np.isnan(rows)
-    hidden = (rng.random(rows.shape) < HELD_OUT) & observed
-    for d in range(rows.shape[1]):
-        left = np.unique(rows[observed[:, d] & ~hidden[:, d], d])
-        if len(left) < 2:
-            hidden[:, d] = False
-        elif len(left) <= MOST_VALUES:
-            hidden[:, d] &= np.isin(rows[:, d], left)
-    return hidden
+def power_of(loss: str) -> int:
+    """Power of errors that a loss of numbers sums."""
+    return 1 if loss == "absolute" else 2

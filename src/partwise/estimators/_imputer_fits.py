@@ -23,12 +23,12 @@ from partwise.estimators._factor_blend import (
     MOST_COMPARED_ROWS,
     Answers,
     Blend,
-    hidden_cells,
 )
 from partwise.estimators._gated import fit_coded, training_rows
 from partwise.estimators._residual import Regressor, seeded
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
+from partwise.fitting.held_out import hidden_cells
 from partwise.fitting.options import SizeOptions, TrainingRows
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Likelihoods, Seed

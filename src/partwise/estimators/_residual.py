@@ -7,7 +7,7 @@ distribution of a cell, and how much narrower that becomes; it is calibrated on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -16,18 +16,8 @@ from sklearn.base import BaseEstimator, clone
 
 from partwise.contracts import Array
 
-# Candidate weights, and how many held-out cells all columns together count in the choice of each.
-WEIGHTS = np.linspace(0.0, 1.0, 9)
-POOLED_CELLS = 30.0
-
-# Mean errors below this, in standard deviations, count as equally small.
-LEAST_LOSS = 1e-6
-
 # Candidate widths of the moved distribution, in units of its own.
 SCALES = np.geomspace(0.1, 1.25, 23)
-
-# A column with fewer known values has no regression.
-LEAST_CELLS = 20
 
 
 class Regressor(Protocol):
@@ -74,25 +64,6 @@ class Regression:
         """What it adds to expectations (n,) of the blend."""
         told = np.asarray(self.model.predict(X[:, self.inputs]), dtype=float)
         return self.weight * (told - blended)
-
-
-def best_weights(
-    errors: Mapping[int, Array], weight: Mapping[int, Array], power: int
-) -> dict[int, float]:
-    """Weights of regressions, by errors (9, m) with each candidate on m held-out cells.
-
-    Errors count by their ``power`` and by the weights (m,) of rows, and are compared by the
-    logarithm of their mean, so that columns with large errors do not outweigh the others.
-    """
-    n_cells = {d: float(own.sum()) for d, own in weight.items()}
-    losses = {
-        d: n_cells[d]
-        * np.log(LEAST_LOSS + np.abs(own) ** power @ weight[d] / max(n_cells[d], 1e-300))
-        for d, own in errors.items()
-    }
-    total = sum(losses.values(), np.zeros(len(WEIGHTS)))
-    pooled = POOLED_CELLS * total / max(sum(n_cells.values()), 1e-300)
-    return {d: float(WEIGHTS[int(np.argmin(own + pooled))]) for d, own in losses.items()}
 
 
 def fitting_scale(below: Callable[[float], Array], weight: Array) -> float:

@@ -41,10 +41,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     `transform` returns the table with its missing values imputed. Every column blends the state
     model (`MCVQ`) with a factor model of all columns (`MCFA`), since rows in the same states still
-    differ; numbers are then moved by a quadratic regression on all other columns. All weights are
-    chosen for each column on held-out cells. The blend is one predictive distribution of every
-    missing cell: imputed values, `predict_proba_columns`, `predict_interval` and the samples of
-    `impute` come from it.
+    differ, and with a quadratic regression on all other columns, a logistic one for levels. All
+    weights are chosen for each column on held-out cells. The blend is one predictive distribution
+    of every missing cell: imputed values, `predict_proba_columns`, `predict_interval` and the
+    samples of `impute` come from it.
 
     Parameters
     ----------

@@ -26,6 +26,7 @@ from partwise.files.schema import (
     Whole,
     inside,
 )
+from partwise.likelihoods import LAWS
 
 
 def _size_options(value: object, scope: Scope) -> None:
@@ -37,18 +38,32 @@ def _no_regressor(value: object, scope: Scope) -> None:
     raise MisfitError("is a regressor, which files do not hold")
 
 
-_CURVES = Record(
+_NUMBER_CURVES = Record(
     {
-        "center": Array("float", ("W",)),
-        "scale": Array("float", ("W",), above=0.0),
-        "pairs": Array("int", (2, "M"), low=0, below="W"),
-        "targets": Array("int", ("T",), low=0, below="W"),
         "columns": Array("int", ("T",), low=0, below="D"),
+        "places": Array("int", ("T",), low=0, below="W"),
         "weight": Array("float", ("T",), low=0.0, high=1.0),
         "width": Array("float", ("T",), above=0.0, high=1.0),
         "coefficients": Array("float", ("W+M", "T")),
         "offset": Array("float", ("T",)),
     }
+)
+_LEVEL_CURVES = Record(
+    {
+        "columns": Array("int", ("L",), low=0, below="D", rising=True),
+        "n_levels": Array("int", ("L",), low=2, high=MAX_LEVELS),
+        "weight": Array("float", ("L",), low=0.0, high=1.0),
+        "coefficients": Array("float", ("W+M", "C")),
+        "offset": Array("float", ("C",)),
+    }
+)
+_CURVES = Record(
+    {
+        "center": Array("float", ("W",)),
+        "scale": Array("float", ("W",), above=0.0),
+        "pairs": Array("int", (2, "M"), low=0, below="W"),
+    },
+    {"numbers": _NUMBER_CURVES, "levels": _LEVEL_CURVES},
 )
 
 
@@ -96,7 +111,7 @@ def _imputer(of: Member, value: object, scope: Scope) -> None:
                 )
             ),
         },
-        rules=(_some_models, _levels_agree),
+        rules=(_some_models, _levels_agree, _level_curves_fit),
     )
     arguments = Record(
         {},
@@ -176,13 +191,35 @@ def _curves_fit(value: Stored) -> str | None:
     """The quadratic regression is of numbers, each of which stands where its column does."""
     if "curves" not in value:
         return None
-    levels, curves = value["levels"], value["curves"]
-    widths = np.where(levels == 0, 1, np.maximum(levels, 0))
+    curves = value["curves"]
+    widths = np.where(value["levels"] == 0, 1, np.maximum(value["levels"], 0))
     if len(curves["center"]) != widths.sum():
         return f"has a regression of {len(curves['center'])} columns, not {widths.sum()}"
-    if not value["numbers"][curves["columns"]].all():
+    if "numbers" not in curves:
+        return None
+    columns = curves["numbers"]["columns"]
+    if not value["numbers"][columns].all():
         return "has a regression of a column that is not a number"
     first = np.cumsum(widths) - widths
-    if not np.array_equal(curves["targets"], first[curves["columns"]]):
+    if not np.array_equal(curves["numbers"]["places"], first[columns]):
         return "has a regression of other columns than it says"
+    return None
+
+
+def _level_curves_fit(value: Stored, scope: Scope) -> str | None:
+    """The regression of levels has those of the models, and a logit for all but one of each."""
+    own = ((value["factors"] or {}).get("curves") or {}).get("levels")
+    if own is None:
+        return None
+    if len(own["offset"]) != (own["n_levels"] - 1).sum():
+        return f"has {len(own['offset'])} logits of {own['n_levels'].sum()} levels"
+    known = dict[int, int]()
+    for group in value["models"][0]["columns"]:
+        levels = group["levels"]
+        if levels is None:
+            levels = LAWS[group["law"]].make(None, 0).own_levels or ()
+        known |= dict.fromkeys(group["index"].tolist(), len(levels))
+    for d, n_levels in zip(own["columns"].tolist(), own["n_levels"].tolist(), strict=True):
+        if known.get(d) != n_levels:
+            return f"has a regression of {n_levels} levels of column {d}, not {known.get(d, 0)}"
     return None
