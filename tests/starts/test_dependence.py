@@ -83,6 +83,25 @@ def test_k_means_of_sparse_rows_is_the_same_with_and_without_kernels(monkeypatch
     assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_k_means_of_few_rows_is_the_same_without_matrix_products(share, monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 3)) + 4.0 * rng.integers(4, size=200)[:, None]
+    X[rng.random(X.shape) < share] = np.nan
+    weight = rng.gamma(2.0, size=200)
+    found = []
+    for most in (0, 1 << 20):
+        monkeypatch.setattr(kmeans, "FEW_PRODUCTS", most)
+        found.append(kmeans.masked_kmeans(X, 4, weight, np.random.default_rng(0)))
+    assert_array_equal(*found)
+
+
+def test_k_means_uses_fewer_centers_where_fewer_rows_differ():
+    X = np.repeat([[0.0, 1.0], [2.0, np.nan]], 5, axis=0)
+    labels = kmeans.masked_kmeans(X, 6, np.ones(10), np.random.default_rng(0))
+    assert len(np.unique(labels)) == 2
+
+
 def hidden_groups(rng, n=400):
     """Columns that depend on two hidden numbers of their group each, and the groups."""
     hidden = rng.standard_normal((n, 3, 2))

@@ -366,15 +366,13 @@ def group_columns(
     if K == 1:
         labels[tied] = 0
         return labels
-    from sklearn.cluster import KMeans  # slow to import, and fitted models do not need it
-
     root = 1.0 / np.sqrt(degree[tied])
     normal = affinity[np.ix_(tied, tied)] * root[:, None] * root[None, :]
     n = len(tied)
     _, vectors = linalg.eigh(normal, subset_by_index=[n - K, n - 1])
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    seed = int(rng.integers(2**31 - 1))
-    labels[tied] = KMeans(K, n_init=n_runs, random_state=seed).fit(vectors).labels_
+    seed = np.random.default_rng(int(rng.integers(2**31 - 1)))
+    labels[tied] = masked_kmeans(vectors, K, np.ones(n), seed, n_init=n_runs)
     return labels
 
 

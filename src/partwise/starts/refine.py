@@ -43,7 +43,7 @@ class _Rows:
     def __init__(self, Z: Array, weight: Array) -> None:
         observed = ~np.isnan(Z)
         z = np.where(observed, Z, 0).astype(float)
-        self._statistics = np.stack([observed.astype(float), z, z * z])  # (3, n, D)
+        self._statistics = np.stack([observed, z, z * z]) * weight[:, None]  # (3, n, D)
         self._weight = weight
         gaussian = Gaussian(JUDGE.shape, JUDGE.spread)
         chi0 = gaussian.pseudo_sums(np.zeros((3, Z.shape[1])), JUDGE.entries)
@@ -51,15 +51,24 @@ class _Rows:
 
     def part(self, clusters: list[Array]) -> Part:
         """Clusters as states whose rows are known."""
-        w, T = self._weight, self._statistics
-        sums = np.stack([np.einsum("n,pnd->pd", w[c], T[:, c]) for c in clusters], axis=1)
-        counts = np.array([float(w[c].sum()) for c in clusters])
-        return Part(np.arange(T.shape[2]), (sums,), counts, np.zeros((len(counts),) * 2))
+        rows = np.concatenate(clusters)
+        first = np.cumsum([0, *(len(own) for own in clusters[:-1])], dtype=np.intp)
+        sums = np.add.reduceat(self._statistics[:, rows], first, axis=1)
+        counts = np.add.reduceat(self._weight[rows], first)
+        columns = np.arange(sums.shape[2])
+        return Part(columns, (sums,), counts, np.zeros((len(counts),) * 2))
 
-    def gain(self, halves: list[Array]) -> float:
-        """What two states have more evidence than one."""
-        one = self.part([np.concatenate(halves)])
-        return self.judge.worth(self.part(halves)) - self.judge.worth(one)
+    def gains(self, halves: list[list[Array]]) -> list[float]:
+        """What two states have more evidence than one, for each two clusters."""
+        if not halves:
+            return []
+        both = [np.concatenate(two) for two in halves]
+        part, n = self.part([own for two in halves for own in two] + both), len(halves)
+        entries, one = self.judge.entries(part.sums), slice(2 * n, None)
+        told = entries[: 2 * n].reshape(n, 2).sum(axis=1) - entries[one]
+        counts, choice = part.counts[: 2 * n].reshape(n, 2), self.judge.states.evidence
+        chosen = [choice(two) - choice(two.sum(keepdims=True)) for two in counts]
+        return (told + chosen).tolist()
 
 
 def _split(
@@ -67,25 +76,31 @@ def _split(
 ) -> list[Array]:
     """Cut the cluster that gains most in two, again and again, while states are free."""
 
-    def attempt(own: Array) -> tuple[float, list[Array]]:
-        seen = Z[own]
-        seen = seen[:, ~np.isnan(seen).all(axis=0)]
-        if len(own) < 2 or seen.shape[1] == 0:
-            return -np.inf, []
-        side = masked_kmeans(seen, 2, weight[own], rng, n_init=2)
-        halves = [own[side == 0], own[side == 1]]
-        if min(len(half) for half in halves) == 0:
-            return -np.inf, []
-        return rows.gain(halves), halves
+    def attempts(some: list[Array]) -> list[tuple[float, list[Array]]]:
+        """Halves of clusters, none where they do not differ, and what each cut gains."""
+        halves = [_halves(own, Z, weight, rng) for own in some]
+        gains = iter(rows.gains([two for two in halves if two]))
+        return [(next(gains) if two else -np.inf, two) for two in halves]
 
     if len(clusters) >= J:
         return clusters
-    attempts = [attempt(own) for own in clusters]
+    tried = attempts(clusters)
     while len(clusters) < J:
-        best = int(np.argmax([gain for gain, _ in attempts]))
-        gain, halves = attempts[best]
+        best = int(np.argmax([gain for gain, _ in tried]))
+        gain, halves = tried[best]
         if gain <= 0:
             break
         clusters[best : best + 1] = halves
-        attempts[best : best + 1] = [attempt(half) for half in halves]
+        tried[best : best + 1] = attempts(halves)
     return clusters
+
+
+def _halves(own: Array, Z: Array, weight: Array, rng: np.random.Generator) -> list[Array]:
+    """Two clusters of some rows, none where the rows do not differ."""
+    seen = Z[own]
+    seen = seen[:, ~np.isnan(seen).all(axis=0)]
+    if len(own) < 2 or seen.shape[1] == 0:
+        return []
+    side = masked_kmeans(seen, 2, weight[own], rng, n_init=2)
+    halves = [own[side == 0], own[side == 1]]
+    return halves if all(len(half) for half in halves) else []
