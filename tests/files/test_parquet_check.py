@@ -115,6 +115,14 @@ def test_encrypted_files_are_not_called_damaged(tmp_path):
         read_data(path)
 
 
+@pytest.mark.parametrize("number", [4, 9])  # a list that is looked at, and one that is not
+def test_lists_in_lists_without_end(number, tmp_path):
+    path = tmp_path / "t.parquet"
+    footer = bytes([number << 4 | 9]) + b"\x19" * 5000 + b"\0"
+    path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    assert impossible(path) == "its footer or a page is nested too deeply"
+
+
 @pytest.mark.parametrize("n_bytes", [4, 5])
 def test_counts_of_the_footer_beyond_its_end(n_bytes, tmp_path):
     # polars reserved 64 bytes for each of 2**31 columns: 128 GB, or the end of the process.

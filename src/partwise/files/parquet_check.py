@@ -16,16 +16,23 @@ _MARK = b"PAR1"
 _ENCRYPTED = b"PARE"  # at both ends, where the footer is encrypted
 _TAIL = 8  # the footer's length, and the mark once more
 _DEEPEST = 100  # levels of the schema, and of structures in structures
+_TOO_DEEP = "its footer or a page is nested too deeply"
 _SMALL = 64 << 20  # bytes of a page that any file may have: some writers' totals leave parts out
 
 # Types of Thrift's compact protocol.
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT = 1, 2, 3, 7, 8, 11, 12
+_BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT = 3, 7, 8, 11, 12
+_NO_BYTES = (1, 2)  # true and false: nothing in a structure, a byte in a list
 _WHOLE = (4, 5, 6)  # of 16, 32 and 64 bits
 _LISTS = (9, 10)  # and sets
 
 Value = int | list["Value"] | dict[int, "Value"] | None
 Fields = dict[int, Value]
-_TEXT = None  # stands for texts and floats, which are not needed
+Wanted = dict[int, "Wanted"]  # fields of a structure that are looked at, and those of their values
+
+_COLUMN: Wanted = {field: {} for field in (5, 6, 7, 9, 11)}
+_CHUNK: Wanted = {1: {}, 3: _COLUMN, 8: {}}
+_FOOTER: Wanted = {2: {3: {}, 5: {}}, 3: {}, 4: {1: _CHUNK, 3: {}}}
+_PAGE: Wanted = {2: {}, 3: {}, 5: {1: {}}, 7: {1: {}}, 8: {1: {}}}
 
 
 def impossible(path: Path) -> str | None:
@@ -72,7 +79,7 @@ def is_encrypted(path: Path) -> bool:
         if not len(_MARK) <= start <= end:
             return False
         try:
-            footer = _Structures(content[start:end]).fields()
+            footer, _ = _fields(content[start:end], 0, _FOOTER)
         except (_ImpossibleError, IndexError):
             return False
     chunks = [one for group in _structures(footer, 4) for one in _structures(group, 1)]
@@ -88,7 +95,7 @@ def _check(content: mmap.mmap) -> None:
     _refuse_unless(content[-4:] == _MARK and len(content) >= 2 * _TAIL, "it has no footer")
     start, end = _footer_of(content)
     _refuse_unless(start >= len(_MARK), "its footer is larger than the file")
-    footer = _Structures(content[start:end]).fields()
+    footer, _ = _fields(content[start:end], 0, _FOOTER)
     repeats = _repeated_leaves(_structures(footer, 2))
     groups = _structures(footer, 4)
     rows = [_number(group, 3) for group in groups]
@@ -139,10 +146,9 @@ def _check_chunk(content: mmap.mmap, end: int, column: Fields, n: int | None) ->
     _refuse_unless(0 < at <= stop <= end, "a column lies outside of the file")
     left = declared
     while left and at < stop:
-        structures = _Structures(content, at)
-        header = structures.fields()
+        header, at = _fields(content, at, _PAGE)
         size, packed = _number(header, 2), _number(header, 3)
-        at = structures.at + packed
+        at += packed
         _refuse_unless(packed >= 0 and at <= end, "a page lies outside of the file")
         _refuse_unless(0 <= size <= most, "a page is larger than its column")
         words = header.get(7)
@@ -168,80 +174,122 @@ def _number(fields: Fields, number: int) -> int:
 # --- Thrift's compact protocol ---
 
 
-class _Structures:
-    """Structures from a place of the content on; nothing reaches beyond its end."""
+# Functions take a place of the content and return the place behind what they read; nothing reaches
+# beyond the end. A footer has a hundred values per column of a row group, of which few are wanted,
+# so that the others are walked over in one loop.
 
-    def __init__(self, content: bytes | mmap.mmap, at: int = 0) -> None:
-        self._content = content
-        self.at = at
 
-    def fields(self, depth: int = 0) -> Fields:
-        """Values of a structure by their fields' numbers."""
-        _refuse_unless(depth <= _DEEPEST, "its footer or a page is nested too deeply")
-        found: Fields = {}
-        number = 0
-        while head := self._byte():
-            kind, step = head & 15, head >> 4
-            number = number + step if step else self._whole()
-            # A truth value has no bytes in a structure, and one byte in a list.
-            found[number] = 1 if kind in (_TRUE, _FALSE) else self._value(kind, depth)
-        return found
+def _fields(
+    content: bytes | mmap.mmap, at: int, wanted: Wanted, depth: int = 0
+) -> tuple[Fields, int]:
+    """Values of a structure by their fields' numbers; of all that take bytes, those wanted."""
+    found: Fields = {}
+    number = 0
+    while head := content[at]:
+        at += 1
+        if head > 15:
+            number += head >> 4
+        else:
+            number, at = _whole(content, at)
+        kind = head & 15
+        if kind in _NO_BYTES:
+            found[number] = 1
+        elif number in wanted:
+            found[number], at = _value(content, at, kind, wanted[number], depth)
+        else:
+            at = _after(content, at, kind, depth)
+    return found, at + 1
 
-    def _value(self, kind: int, depth: int) -> Value:
-        if kind in _WHOLE:
-            return self._whole()
-        if kind == _BINARY:
-            self._skip(self._unsigned())
-            return _TEXT
-        if kind == _STRUCT:
-            return self.fields(depth + 1)
-        if kind in _LISTS:
-            head = self._byte()
-            count = self._count(self._unsigned() if head >> 4 == 15 else head >> 4)
-            return [self._value(head & 15, depth) for _ in range(count)]
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self._byte()
-        if kind == _DOUBLE:
-            self._skip(8)
-            return _TEXT
-        if kind == _MAP:
-            count = self._count(self._unsigned())
-            head = self._byte() if count else 0
-            for _ in range(count):
-                self._value(head >> 4, depth)
-                self._value(head & 15, depth)
-            return _TEXT
-        raise _ImpossibleError("its footer or a page has values of an unknown type")
 
-    def _count(self, declared: int) -> int:
-        """A number of elements, each of which takes a byte at least."""
-        _refuse_unless(
-            declared <= len(self._content) - self.at,
-            "its footer or a page declares more than there is",
-        )
-        return declared
+def _value(
+    content: bytes | mmap.mmap, at: int, kind: int, wanted: Wanted, depth: int
+) -> tuple[Value, int]:
+    """A number, or the wanted fields of a structure or of all structures of a list."""
+    if kind in _WHOLE:
+        return _whole(content, at)
+    _refuse_unless(depth <= _DEEPEST, _TOO_DEEP)
+    if kind == _STRUCT:
+        return _fields(content, at, wanted, depth + 1)
+    if kind in _LISTS:
+        inner, count, at = _list(content, at)
+        values: list[Value] = []
+        for _ in range(count):
+            value, at = _value(content, at, inner, wanted, depth + 1)
+            values.append(value)
+        return values, at
+    return None, _after(content, at, kind, depth)
 
-    def _skip(self, size: int) -> None:
-        self.at += self._count(size)
 
-    def _byte(self) -> int:
-        at = self.at
-        self.at = at + 1
-        return self._content[at]
-
-    def _unsigned(self) -> int:
-        """A number of seven bits per byte, the lowest first."""
-        content, at = self._content, self.at
-        number = shift = 0
-        while (byte := content[at]) > 127:
-            number |= (byte & 127) << shift
-            shift += 7
+def _after(content: bytes | mmap.mmap, at: int, kind: int, depth: int) -> int:
+    """The place behind a value."""
+    if kind in _WHOLE:
+        while content[at] > 127:
             at += 1
-            _refuse_unless(shift < 64, "its footer or a page has a number without end")
-        self.at = at + 1
-        return number | byte << shift
+        return at + 1
+    if kind == _BINARY:
+        size, at = _unsigned(content, at)
+        return _skipped(content, at, size)
+    if depth > _DEEPEST:
+        raise _ImpossibleError(_TOO_DEEP)
+    if kind == _STRUCT:
+        while head := content[at]:
+            at += 1
+            if head < 16:  # the field's number follows
+                _, at = _unsigned(content, at)
+            kind = head & 15
+            if kind in _WHOLE and content[at] < 128:
+                at += 1
+            elif kind not in _NO_BYTES:
+                at = _after(content, at, kind, depth + 1)
+        return at + 1
+    if kind in _LISTS:
+        inner, count, at = _list(content, at)
+        for _ in range(count):
+            at = _after(content, at, inner, depth + 1)
+        return at
+    if kind == _BYTE or kind in _NO_BYTES:
+        return at + 1
+    if kind == _DOUBLE:
+        return _skipped(content, at, 8)
+    if kind == _MAP:
+        count, at = _unsigned(content, at)
+        _skipped(content, at, count)
+        if count:  # else the types are left out, too
+            kinds, at = content[at], at + 1
+        for _ in range(count):
+            at = _after(content, at, kinds >> 4, depth + 1)
+            at = _after(content, at, kinds & 15, depth + 1)
+        return at
+    raise _ImpossibleError("its footer or a page has values of an unknown type")
 
-    def _whole(self) -> int:
-        """A signed number, whose sign is its lowest bit."""
-        number = self._unsigned()
-        return number >> 1 ^ -(number & 1)
+
+def _list(content: bytes | mmap.mmap, at: int) -> tuple[int, int, int]:
+    """The type of a list's elements, their number, and the place of the first."""
+    head, at = content[at], at + 1
+    count, at = _unsigned(content, at) if head >> 4 == 15 else (head >> 4, at)
+    _skipped(content, at, count)  # an element takes a byte at least
+    return head & 15, count, at
+
+
+def _skipped(content: bytes | mmap.mmap, at: int, size: int) -> int:
+    """The place so many bytes further on."""
+    if size > len(content) - at:
+        raise _ImpossibleError("its footer or a page declares more than there is")
+    return at + size
+
+
+def _unsigned(content: bytes | mmap.mmap, at: int) -> tuple[int, int]:
+    """A number of seven bits per byte, the lowest first."""
+    number = shift = 0
+    while (byte := content[at]) > 127:
+        number |= (byte & 127) << shift
+        shift += 7
+        at += 1
+        _refuse_unless(shift < 64, "its footer or a page has a number without end")
+    return number | byte << shift, at + 1
+
+
+def _whole(content: bytes | mmap.mmap, at: int) -> tuple[int, int]:
+    """A signed number, whose sign is its lowest bit."""
+    number, at = _unsigned(content, at)
+    return number >> 1 ^ -(number & 1), at
