@@ -225,6 +225,42 @@ def test_words_never_contradict_their_numbers():
     assert price.words(1) == "price very high (60, overall 22.3)"
 
 
+def test_overall_means_of_skewed_columns_are_those_of_the_data():
+    """States in which a column is never observed, or with wild values, do not move them."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=600)
+    money = np.exp(8 + 2.0 * (kind == 1) + 0.5 * rng.normal(size=600))
+    frame = pd.DataFrame({"size": 9.0 * kind + rng.normal(size=600), "money": money})
+    frame["other"] = 9.0 * kind + rng.normal(size=600)
+    frame.loc[kind == 2, "money"] = np.nan
+    frame.loc[:3, "money"] = 1e-7
+    kinds = {"money": "lognormal"}
+    model = MCVQ(1, 4, likelihood=kinds, random_state=0).fit(frame)
+    told = {feature.name: feature for feature in tables.features(fitted_of(model), 0)}
+    assert np.exp(told["money"].usual) == pytest.approx(frame["money"].mean(), rel=0.15)
+
+
+def test_a_state_in_the_middle_of_logarithms_is_not_called_near_the_mean():
+    money = pd.DataFrame({"money": np.geomspace(20, 900_000, 60).round()})
+    (column,) = Schema.learn(money, {"money": "lognormal"}).columns
+    values, usual = column.as_encoded(np.array([5723.0, 29_990.0])), column.as_encoded(30_000.0)
+    told = tables.Feature("money", None, values, float(usual), np.array([0.1, 0.1]), column)
+    said = [tables.profile_words([told], j, 3) for j in range(2)]
+    assert said[0] == "money in the middle (5,723, overall 30,000)"
+
+
+def test_means_that_only_the_prior_keeps_from_zero_are_zero():
+    rng = np.random.default_rng(0)
+    wins = np.where(rng.random(300) < 0.5, 0.0, rng.normal(50, 10, size=300).round(1))
+    frame = pd.DataFrame(
+        {"wins": wins, "share": wins / 2 + rng.normal(0, 0.1, size=300) * (wins > 0)}
+    )
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(frame)
+    assert any(
+        re.search(r"wins (very )?low \(0, overall", one) for one in model.summary()["profile"]
+    )
+
+
 def test_columns_that_are_not_used_are_no_background(table):
     named = table.assign(name=[f"N{i}" for i in range(len(table))])
     with pytest.warns(UserWarning, match="hardly repeats"):

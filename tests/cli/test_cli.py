@@ -287,6 +287,20 @@ def test_mistyped_columns_are_guessed(tmp_path):
     assert result.stderr.endswith("did you mean 'weight'?\n")
 
 
+def test_nothing_is_read_of_columns_that_are_left_out(tmp_path):
+    """A date that no one can read is refused, but not in a column that the model ignores."""
+    lines = [f"{i % 28 + 1:02d}/{i % 12 + 1:02d}/2011,{i % 3}.5,{i % 2}" for i in range(40)]
+    lines[30] = "09/20/2011 - 10/28/2011,0.5,1"
+    (tmp_path / "t.csv").write_text("\n".join(["when,size,kind", *lines]))
+    model, page = tmp_path / "m.safetensors", tmp_path / "page.html"
+    args = ("fit", tmp_path / "t.csv", "-o", model, "--parts", 1, "--states", 2)
+    assert "10/28/2011" in run(*args).stderr
+    assert run(*args, "--ignore", "when").exit_code == 0
+    assert run(*args, "--kind", "when=ignored").exit_code == 0
+    assert run("report", model, tmp_path / "t.csv", "-o", page).exit_code == 0
+    assert "left out as asked" in page.read_text("utf-8")
+
+
 def test_two_digit_years_and_durations(tmp_path):
     (tmp_path / "t.csv").write_text("born;took\n03.04.35;3:45\n01.12.52;12:05\n")
     read = Reading(first_year=["born=1930"], duration=["took=m:ss"]).read(tmp_path / "t.csv")

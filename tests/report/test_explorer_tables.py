@@ -240,6 +240,82 @@ def test_the_row_agrees_with_the_list_of_anomalous_cells(browser, tmp_path):
         assert line.locator(".unusual").inner_text() == cell["expected"]
 
 
+@pytest.mark.ci
+def test_near_duplicates_tell_each_other_as_in_python(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    state = rng.integers(3, size=150)
+    frame = pd.DataFrame({"atbats": 90.0 * state + rng.normal(0, 9, size=150)})
+    frame["hits"] = 0.27 * frame["atbats"] + rng.normal(0, 0.05, size=150)
+    frame["pay"] = np.exp(7 + state + 0.4 * rng.normal(size=150))
+    frame["log_pay"] = np.log(frame["pay"])
+    frame["team"] = np.array(["red", "blue", "green"])[state]
+    frame["color"] = frame["team"].str.upper()
+    for i, name in enumerate(frame.columns):
+        frame.loc[10 * i : 10 * i + 8, name] = None
+    frame.loc[70, "hits"] += 4.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MCVQ(1, 4, likelihood="auto", random_state=0).fit(frame)
+        write_report(model, tmp_path / "page.html", frame)
+        coded = model._check_rows(frame, reset=False)
+        imputed = model._impute(coded)
+    assert len(model._fitted.schema.twins) == 3
+    with opened(browser, tmp_path / "page.html") as page:
+        script = """() => partwise.content.rows.positions.map((_, i) => {
+          partwise.panels.choose(i);
+          return Array.from(partwise.panels.reader.filled);
+        })"""
+        filled = np.array(page.evaluate(script))
+        absent = np.isnan(coded)
+        np.testing.assert_allclose(filled[absent], imputed[absent], **AGREE)
+        page.evaluate("partwise.panels.choose(70)")
+        line = page.get_by_role("row").filter(has=page.get_by_label("hits", exact=True))
+        assert line.locator(".twin").inner_text() == "nearly a copy of atbats"
+        assert line.locator(".unusual").count() == 1  # hardly unusual in its state
+        page.get_by_label("atbats", exact=True).fill("100")
+        page.get_by_label("hits", exact=True).fill("27")
+        assert line.locator(".unusual").count() == 0
+        assert float(line.locator("td").nth(1).inner_text()) == pytest.approx(27, abs=0.1)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_nothing_is_cut_off(browser, tmp_path, width):
+    """Long names, many digits, tiny numbers and long levels, on a phone and on a desktop."""
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=90)
+    level = np.array(["an organization (employed)", "myself (self-employed)"])
+    frame = pd.DataFrame({f"C{i}": 9.0 * state + rng.normal(size=90) for i in range(44)})
+    frame["a_very_long_name_of_a_column_with_a_tiny_number"] = 1e-17 * rng.normal(size=90)
+    frame["student_loans"] = np.exp(9 + state + rng.normal(size=90))
+    frame["work_status"] = level[state]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(frame)
+    write_report(model, tmp_path / "page.html", frame)
+    size = {"width": width, "height": 800}
+    with opened(browser, tmp_path / "page.html", viewport=size) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.locator(".row-parts summary").first.click()
+        script = """(some) => Array.from(document.querySelectorAll(some),
+          (one) => [one.scrollWidth - one.clientWidth, one.value ?? one.textContent])"""
+        for some in (".row-parts input[type=number]", ".row-parts .wide", ".ties > .wide"):
+            found = page.evaluate(script, some)
+            assert found
+            assert [one for one in found if one[0] > 1] == []
+        # No word is broken letter by letter: a line has many letters of the longest word.
+        script = """() => Array.from(document.querySelectorAll(".row-parts th[scope=row]"),
+          (one) => one.clientHeight / parseFloat(getComputedStyle(one).lineHeight))"""
+        assert max(page.evaluate(script)) < 6.5
+        # The names of the map are inside it.
+        ends = page.evaluate("""() => {
+          const box = document.querySelector(".tie-map").getBoundingClientRect();
+          const names = document.querySelectorAll(".tie-map text");
+          return Array.from(names, (one) => one.getBoundingClientRect().right - box.right);
+        }""")
+        assert max(ends) <= 0
+
+
 def test_texts(browser, tmp_path):
     rng = np.random.default_rng(0)
     words = [*["ship", "wave", "tide", "storm"], *["judge", "law", "jury", "trial"], ODD]

@@ -4,10 +4,8 @@ import base64
 import hashlib
 import io
 import json
-import math
 import os
 import re
-import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import import_module
@@ -32,21 +30,15 @@ from partwise import (
     make_shapes,
     part_stability,
 )
-from partwise.answers.tables import Feature
 from partwise.cli import app
 from partwise.fitted import UNCERTAIN
-from partwise.plot.view import view
 from partwise.report import collect, render, write_report
-from partwise.report.collect import name_of_columns
-from partwise.report.overview import _recorded, _say_opposites, _weak_parts
 from partwise.report.pictures import gray_picture, part_color, parts_picture
-from partwise.report.render import _rarity
-from partwise.report.rows import PageRows
 
 SCRIPT = "<script>alert('x')</script>"
 QUOTES = "\"'><img src=x onerror=alert(1)>"
 
-VOID = {"meta", "img", "br", "polyline"}
+VOID = {"meta", "img", "br", "wbr", "polyline"}
 
 
 class Page(HTMLParser):
@@ -289,228 +281,6 @@ def test_wide_tables_can_be_scrolled_by_keyboard(table_page):
     assert all(a["tabindex"] == "0" and a["aria-label"] for a in wide)
 
 
-def test_the_overview():
-    """Kinds, missing values that coincide, ties in order, anomalous cells on the page."""
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(3, size=(2, 900))
-    frame = pd.DataFrame(
-        {
-            "x": 9.0 * a + rng.normal(size=900),
-            "y": 9.0 * a + rng.normal(size=900),
-            "color": np.array(["red", "green", "blue"])[b],
-            "shade": np.array(["r", "g", "b"])[np.where(rng.random(900) < 0.2, 0, b)],
-            "note": [f"text {i}" for i in range(900)],
-        }
-    )
-    frame.loc[rng.random(900) < 0.1, ["x", "color"]] = None
-    frame.loc[500, "y"] = 9.0 * (2 - a[500]) + 20
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(frame)
-        content = collect(model, frame)
-    overview = content["overview"]
-    lines = {line["name"]: line for line in overview["columns"]}
-    assert lines["x"]["kind"] == "number"
-    assert lines["color"]["kind"] == "category"
-    assert lines["note"]["kind"] == "not used"
-    assert lines["note"]["missing"] is None
-    assert lines["x"]["missing"] == pytest.approx(frame["x"].isna().mean())
-    assert max(height for _, height in lines["x"]["bars"]) == 1.0
-    names = list(frame.columns)
-    strengths = [abs(tie["data"]) for tie in overview["ties"]["pairs"]]
-    assert strengths == sorted(strengths, reverse=True)
-    first = {(names[tie["a"]], names[tie["b"]]) for tie in overview["ties"]["pairs"][:2]}
-    assert first == {("x", "y"), ("color", "shade")}
-    (group,) = overview["missing"]["together"]
-    assert [names[d] for d in group["columns"]] == ["x", "color"]
-    assert group["n_rows"] == frame["x"].isna().sum()
-    assert overview["missing"]["n_complete"] == frame["x"].notna().sum()
-    cell = overview["anomalous"][0]
-    assert (cell["row"], names[cell["column"]]) == ("Row 501", "y")
-    # Rows on the page: a sample of the states as they are, with the anomalous ones.
-    rows = content["live"]["rows"]
-    assert len(rows["names"]) == 400
-    assert {one["position"] for one in overview["anomalous"]} <= set(rows["positions"])
-    assert rows["total"] == 900
-    shares = np.bincount(model.predict_states(frame.iloc[rows["positions"]])[:, 0]) / 400
-    np.testing.assert_allclose(shares, model.state_priors_[0], atol=0.05)
-    # Every state has a sentence.
-    assert all(state["sentence"] for part in content["parts"] for state in part["states"])
-
-
-def test_ties_of_the_data_that_the_model_leaves_out_are_marked():
-    rng = np.random.default_rng(0)
-    state, x = rng.integers(3, size=300), rng.normal(size=300)
-    frame = pd.DataFrame({f"a{i}": 6.0 * state + rng.normal(size=300) for i in range(3)})
-    frame["x"], frame["y"] = x, -x + 0.1 * rng.normal(size=300)
-    frame.loc[:20, "y"] = np.nan
-    model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
-    assert model.parts_.tolist() == [0, 0, 0, -1, -1]
-    ties = collect(model, frame)["overview"]["ties"]
-    first = ties["pairs"][0]
-    both = frame.dropna()
-    assert (first["a"], first["b"]) == (3, 4)
-    assert first["data"] == pytest.approx(both["x"].corr(both["y"], method="spearman"), abs=0.01)
-    assert first["strength"] < 0.01
-    assert (first["note"], ties["n_absent"]) == ("not in the model", 1)
-    assert {tie["note"] for tie in ties["pairs"][1:]} == {""}
-    page = render(collect(model, frame))
-    assert "not in the model" in page
-    assert "\u22120.99" in page
-    without = collect(model)["overview"]["ties"]
-    assert not without["of_data"]
-    assert {tie["data"] for tie in without["pairs"]} == {None}
-    assert without["weak"] == {}
-
-
-def test_limits_of_the_list_of_ties_are_said(monkeypatch):
-    """What is counted, where notes begin, and how many are listed."""
-    rng = np.random.default_rng(0)
-    state = rng.integers(3, size=60)
-    frame = pd.DataFrame({f"a{i}": 6.0 * state + rng.normal(size=60) for i in range(4)})
-    model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
-    whole = render(collect(model, frame))
-    assert "6 pairs of columns have a strength of at least 0.1 that is also twice" in whole
-    assert "strongest are listed" not in whole
-    monkeypatch.setattr("partwise.report.overview.MAX_TIES", 4)
-    assert "; the 4 strongest are listed here and in the file." in render(collect(model, frame))
-
-
-def test_parts_with_weak_ties_in_the_data_are_doubtful():
-    """The bound of a fit may join columns that hardly depend on each other."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
-    frame["d"] = frame["c"] + 0.3 * rng.normal(size=200)
-    model = MCVQ(2, 2, likelihood="gaussian", random_state=0, max_iter=1, tol=1.0).fit(frame)
-    seen = replace(view(model), parts=np.array([0, 0, 1, 1]))
-    data = frame.corr(method="spearman").to_numpy()
-    weak = _weak_parts(seen, data)
-    assert weak == {0: {"a": 0, "b": 1, "most": pytest.approx(abs(data[0, 1]))}}
-    content = collect(model, frame)
-    content["overview"]["ties"]["weak"] = weak
-    page = render(content)
-    assert page.count("the ties of its columns are weak in the data, at most 0.0") == 2
-
-
-def test_groups_do_not_hide_opposite_states():
-    """Nor the warning that a state has few rows."""
-    values = {"size": [2.0, -1.0, 0.2], "other": [1.0, 1.0, 0.0]}
-    told = [
-        Feature(name, None, 10 + np.array(v), 10.0, np.array(v), None) for name, v in values.items()
-    ]
-    ill = np.array([0.8, 0.1, 0.3])
-    for level, share in (("ill", ill), ("well", 1 - ill)):
-        usual = float(share.mean())
-        told.append(Feature("state", level, share, usual, (share - usual) / 0.5, None))
-    states = [{"number": j, "weight": w} for j, w in enumerate((0.7, 0.1, 0.2))]
-    said = "size very high (11.1, overall 10); other high; state mostly ill"
-    groups = [{"states": [0, 1], "sentence": said, "but": []}]
-    _say_opposites(told, states, groups)
-    words = {"size low (9, overall 10)", "state nearly always well (90\u00a0%, overall 60\u00a0%)"}
-    ((shown, phrases),) = groups[0]["but"]
-    assert (shown, set(phrases.split("; "))) == (1, words)
-
-
-def test_one_count_and_one_set_of_states():
-    """States of one row are in all tables, and in the count of the heading."""
-    rng = np.random.default_rng(1)
-    state = rng.integers(2, size=400)
-    frame = pd.DataFrame({f"a{i}": 8.0 * state + rng.normal(size=400) for i in range(4)})
-    frame.iloc[7, :2] = 200.0
-    model = MCVQ(1, 10, likelihood="gaussian", random_state=0).fit(frame)
-    content = collect(model, frame)
-    (part,) = content["parts"]
-    listed = [one["number"] for one in part["states"]]
-    assert min(one["weight"] for one in part["states"]) < 0.005
-    assert [one["number"] for one in part["vectors"]] == listed
-    assert {len(line["cells"]) for line in part["profile"]} == {len(listed)}
-    assert content["n_vectors"] == len(listed)
-    page = render(content)
-    assert f"with {len(listed)} states in all" in page
-    # The warning stands at a group, too.
-    part["groups"] = [{"states": listed, "weight": 1.0, "sentence": "same", "but": [(2, "low")]}]
-    page = render(content)
-    assert "But State 2: low" in page
-    small = next(one["number"] for one in part["states"] if one["is_small"])
-    assert f"State {small} has only 1 row, perhaps" in page
-
-
-def test_rare_cells_claim_no_more_than_the_rows_can_tell():
-    assert _rarity(math.log(1700), 569) == "1 in 1,700"
-    assert _rarity(50.0, 569) == _rarity(math.log(10_001), 569) == "rarer than 1 in 10,000"
-
-
-def test_anomalous_values_are_written_as_recorded():
-    values = 5.004, 5.0, 0.07404, 1234567.25, 3360, "a", np.float32(0.1)
-    written = ["5.004", "5", "0.07404", "1234567.25", "3,360", "a", "0.1"]
-    assert [_recorded(None, 0, value) for value in values] == written
-
-
-def test_the_usual_kind_of_row_is_not_called_low():
-    """A few large values shift the mean away from what most rows have."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"age": rng.normal(18, 0.5, size=200), "size": rng.normal(size=200)})
-    frame.iloc[:20] = rng.normal([40, 3], 1, size=(20, 2))
-    model = MCVQ(1, 2, likelihood="gaussian", random_state=0).fit(frame)
-    assert "age slightly low" in str(model.summary()["profile"][0])
-    (part,) = collect(model, frame)["parts"]
-    first, second = (one["sentence"] for one in part["states"])
-    assert first.startswith("the usual kind of row: age 18 (overall 20")
-    assert "age very high" in second
-
-
-def test_states_of_few_rows_are_marked_and_their_rows_named():
-    rng = np.random.default_rng(1)
-    state = rng.integers(2, size=80)
-    frame = pd.DataFrame({f"a{i}": 8.0 * state + rng.normal(size=80) for i in range(4)})
-    frame.index = [f"person {i}" for i in range(80)]
-    frame.iloc[7, :2] = 200.0
-    model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
-    content = collect(model, frame)
-    (part,) = content["parts"]
-    assert part["states"][0]["weight"] >= part["states"][1]["weight"] >= part["states"][2]["weight"]
-    assert [one["is_small"] for one in part["states"]] == [False, False, True]
-    assert part["states"][2]["rows"] == [("person 7", 7)]
-    states = model.predict_states(frame)[:, 0]
-    for one in part["states"][:2]:
-        assert len(one["rows"]) == 3
-        assert {states[at] for _, at in one["rows"]} == {one["number"]}
-    page = render(content)
-    assert "Part 0: a" in page.replace('<span data-part="0">', "")
-    for one in part["states"]:  # the numbers of `predict_states` and of the command line
-        assert f"<strong>State {one['number']}</strong> {one['sentence'][:9]}" in page
-    (live,) = content["live"]["parts"]
-    said = live["sentences"][part["states"][2]["number"]]
-    assert said.endswith("Only 1 row is in this state, perhaps for wrong values.")
-    page = render(content)
-    assert "Only 1 row, perhaps wrong values" in page
-    assert "person 7" in page
-
-
-def test_rows_are_named_as_a_file_counts_them():
-    frame = pd.DataFrame({"a": np.arange(6.0), "b": np.arange(6.0)})
-    model = MCVQ(1, 1, likelihood="gaussian", random_state=0).fit(frame)
-
-    def first(frame, names=None):
-        rows = PageRows(model, frame, names)
-        return rows.name(0), rows.are_counted, rows.have_names
-
-    assert first(frame) == ("Row 1", True, False)
-    assert first(frame.to_numpy()) == ("Row 1", True, False)
-    assert first(frame.set_axis(range(10, 16))) == ("index 10", False, False)
-    assert first(frame.set_axis(pd.RangeIndex(10, 16, name="id"))) == ("id 10", False, False)
-    assert first(frame.set_axis(list("uvwxyz"))) == ("u", False, True)
-    assert first(frame, list("uvwxyz")) == ("u", False, True)
-    assert first(frame, [f"Row {i}" for i in range(1, 7)]) == ("Row 1", True, False)
-
-
-def test_parts_are_named_by_words_that_their_columns_share():
-    every = ["Min.Price", "Price", "max_price", "Weight", "Length", "Width", "Horsepower", "RPM"]
-    assert name_of_columns(["Min.Price", "Price", "Max.Price", "Make"], every) == "Price"
-    assert name_of_columns(["Weight", "Length"], every) == "Weight, Length"
-    assert name_of_columns(every[2:], every) == "max_price, Weight …"
-
-
 def test_doubt_about_the_parts_is_kept_and_shown(table_model, table):
     rows, model = table, clone(table_model).fit(table)
     sure = [{"kind": "start", "parts": (0,), "gain": 1.0, "accepted": True}]
@@ -521,14 +291,6 @@ def test_doubt_about_the_parts_is_kept_and_shown(table_model, table):
         assert ("(1.2 nats" in str(model.summary())) == known
         assert ("The parts are uncertain" in model.summary()._repr_html_()) == known
         assert ("The parts are uncertain" in render(collect(model, rows))) == known
-
-
-def test_missing_values_that_coincide_by_chance_are_not_named():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 120))
-    X[rng.random(X.shape) < 0.05] = np.nan
-    model = MCVQ(2, 2, random_state=0, max_iter=3, tol=1.0).fit(X)
-    assert collect(model, X)["overview"]["missing"]["together"] == []
 
 
 def test_every_picture_opens(faces_page):
@@ -711,46 +473,3 @@ def test_how_sure_the_parts_are_is_told_when_it_is_known(model, shapes, table_mo
         assert "2 other fits" in text
     with pytest.raises(ValueError, match="another model"):
         collect(model, stability=found)
-
-
-def test_times_and_many_ordered_numbers_are_drawn_as_what_they_are():
-    """A time of day is no date, and no bar says "7 more"."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "released": pd.to_timedelta(rng.integers(600, 900, size=300), "min"),
-            "day": 1 + np.arange(300) % 31,
-            "amount": 100 * rng.integers(2, 60, size=300),
-        }
-    )
-    kinds = {"released": "gaussian", "day": "ordinal", "amount": "ordinal"}
-    model = MCVQ(1, 1, likelihood=kinds, random_state=0).fit(frame)
-    content = collect(model, frame)
-    released, day, amount = content["overview"]["columns"]
-    assert (released["kind"], released["why"]) == ("time of day or duration", "normal distribution")
-    assert (len(day["bars"]), day["low"], day["high"]) == (31, "1", "31")
-    assert len(amount["bars"]) == 12
-    assert (amount["low"], amount["high"]) == ("200", "5,900")
-    assert content["live"]["terms"][0] == {"span": True}
-
-
-def test_numbers_of_a_narrow_range_have_the_digits_that_differ():
-    """A longitude of -121.5151 was expected to be -121."""
-    rng = np.random.default_rng(0)
-    where = rng.integers(2, size=200)
-    frame = pd.DataFrame(
-        {
-            "longitude": -121.5 + 0.2 * where + 0.01 * rng.normal(size=200),
-            "latitude": 38.6 + 0.2 * where + 0.01 * rng.normal(size=200),
-            "age": rng.integers(18, 98, size=200),
-        }
-    )
-    frame.loc[3, "longitude"] = -121.0
-    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(frame)
-    content = collect(model, frame)
-    table = content["overview"]
-    line = next(one for one in table["columns"] if one["name"] == "longitude")
-    assert re.fullmatch(r"-121\.\d{3}", line["typical"])
-    assert re.fullmatch(r"-121\.\d{3}", table["anomalous"][0]["expected"])
-    terms = content["live"]["terms"]
-    assert (terms[0]["decimals"], terms[2]) == (3, {"step": 1.0})

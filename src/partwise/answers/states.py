@@ -442,7 +442,7 @@ def explain(
 def _expected_in_state(fitted: FittedStates, group: ColumnGroup, law: Predictive, s: int) -> Array:
     """Expected value of a group's columns in one state, in the units of X; (D_g,)."""
     if fitted.schema is None or law.probability is None:
-        return group.decode_mean(law.mean[s])
+        return group.state_means(law)[s]
     return group.decode(law.probability[:, s].argmax(axis=0).astype(float))
 
 

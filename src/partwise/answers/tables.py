@@ -48,6 +48,10 @@ SLIGHT_SHARE = 0.03
 SELDOM_SHARE = 0.15
 # A state with fewer expected rows is not described.
 HELD_ROWS = 0.5
+# Means of linear columns below this many standard deviations are written as zero.
+NOTHING = 1e-3
+# Fewer expected cells than this in a state are rounding of the sums.
+MIN_CELLS = 1e-3
 # Ordered numbers with more levels are described by their mean, unless a level has this share.
 FEW_LEVELS = 6
 NAMED_SHARE = 0.5
@@ -313,11 +317,13 @@ class Feature(NamedTuple):
     usual: float  # the same overall
     away: Array  # the difference in standard deviations, (J,)
     column: TableColumn | None
+    least: float = 0.0  # means below this are zero, but for the pull of the prior
 
     def text(self, value: float) -> str:
         """A value as a person would write it."""
         if self.level is not None:
             return f"{value:.0%}"
+        value = 0.0 if abs(value) < self.least else value
         if self.column is None:
             return number_text(value)
         if self.column.has_levels:
@@ -384,13 +390,9 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
     lo, hi = core(fitted).first[part : part + 2]
     b = marginal(fitted)[lo:hi]
     b = b / b.sum()
-    held = np.zeros_like(b)  # a state without rows has a wide distribution, whose mean is far away
-    for j, share in shown_states(fitted, part):
-        held[j] = share
-    held /= held.sum()
     own = np.flatnonzero(parts_of(fitted) == part)
     told, found = state_information(fitted, own), dict[int, list[Feature]]()
-    for group, law in zip(fitted.columns, laws(fitted), strict=True):
+    for g, (group, law) in enumerate(zip(fitted.columns, laws(fitted), strict=True)):
         for i in np.flatnonzero(np.isin(group.index, own)):
             d = int(group.index[i])
             column = None if fitted.schema is None else fitted.schema.columns[d]
@@ -415,22 +417,37 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                 units = group.scale[i], group.shift[i]
                 feature = _feature(name, None, mean, variance, b, column, *units)
                 if column is not None and column.kind == LOGGED:
+                    # No mean exceeds the largest value, whatever the variance of few values.
                     most = float(column.as_encoded(np.array([column.support.largest]))[0])
                     within = variance * group.scale[i] ** 2
-                    feature = _with_arithmetic_means(feature, within, held, most)
+                    values = np.fmin(feature.values + 0.5 * within, most)
+                    sums = core(fitted).priors[g].sums(fitted.params.chi[g])[:, lo:hi, i]
+                    usual = _log_of_mean(sums, *units, most)
+                    feature = feature._replace(values=values, usual=usual)
                 found[d] = [feature]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
 
 
-def _with_arithmetic_means(feature: Feature, variances: Array, b: Array, largest: float) -> Feature:
-    """The feature of a logarithm with values whose exponentials are means, not medians.
+def _log_of_mean(sums: Array, scale: float, shift: float, largest: float) -> float:
+    """Logarithm of the mean of a logged column, from its sums (3, J) in the states.
 
-    No mean exceeds the ``largest`` value, whatever the variance of a state with few values.
+    States count by their observed cells: the mean of a state in which the column is never observed
+    is that of its prior, far away. Of all n values with this mean and standard deviation of
+    logarithms, none above the ``largest``, those have the largest mean that are of two kinds, a
+    share p of them ``t`` standard deviations above the center, where p (1 + t^2) = 1.
     """
-    values = np.fmin(feature.values + 0.5 * variances, largest)
-    usual = float(special.logsumexp(values, b=b))
-    return Feature(feature.name, None, values, usual, feature.away, feature.column)
+    own = sums[:, sums[0] > MIN_CELLS]
+    n = own[0]
+    center = own[1] / n * scale + shift
+    deviation = np.sqrt(np.maximum(own[2] / n - (own[1] / n) ** 2, 0.0)) * abs(scale)
+    t = np.sqrt(np.maximum(n - 1.0, 0.0))
+    t = np.fmin(t, np.maximum(largest - center, 0.0) / np.maximum(deviation, 1e-300))
+    share = 1.0 / (1.0 + t**2)
+    logs = center + deviation * t, center - deviation / np.maximum(t, 1e-300)
+    most = special.logsumexp(logs, axis=0, b=(share, 1.0 - share))
+    means = np.fmin(center + 0.5 * deviation**2, most)
+    return float(special.logsumexp(means, b=n / n.sum())) if len(n) else -np.inf
 
 
 def _feature(
@@ -448,7 +465,9 @@ def _feature(
     within = values * (1.0 - values) if variances is None else variances
     deviation = float(np.sqrt(b @ (within + (values - usual) ** 2)))
     z = (values - usual) / max(deviation, 1e-300)
-    return Feature(name, level, values * scale + shift, usual * scale + shift, z, column)
+    is_linear = column is not None and column.kind != LOGGED and column.form == "number"
+    least = NOTHING * deviation * scale if is_linear and level is None else 0.0
+    return Feature(name, level, values * scale + shift, usual * scale + shift, z, column, least)
 
 
 def shown_states(fitted: FittedStates, part: int) -> list[tuple[int, float]]:
@@ -480,7 +499,11 @@ def profile_words(told: list[Feature], j: int, most: int) -> str:
             return "; ".join(found[name] for name in (names[:2] if slight else names))
     one = told[0] if len({feature.name for feature in told}) == 1 else None
     if one is not None and one.level is None:
-        return f"{one.name} near its average ({one.text(one.values[j])})"
+        here, there = one.pair(j)
+        if one.column is None or one.column.kind != LOGGED or here == there:
+            return f"{one.name} near its average ({here})"
+        # The mean of logarithms is below the logarithm of the mean, which few large values raise.
+        return f"{one.name} in the middle ({here}, overall {there})"
     return "average"
 
 

@@ -186,6 +186,7 @@ def fit(
 
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
+        texts += [] if ignore is None else ignore.split(",")  # of which nothing need be read
         found = reading.read(data, texts, kinds.keys() - texts)
         if hasattr(found.X, "frames"):
             kinds |= left_out(found, columns, ignore, reading.id_column)

@@ -277,6 +277,7 @@ def read_for(fitted: BaseEstimator, path: Path, reading: Reading) -> Data:
         str(column.name)
         for column in columns
         if any(isinstance(level, str) for level in column.levels)
+        or (column.kind == "ignored" and column.form == "level")  # as left out of the fit
     ]
     numbers = [str(column.name) for column in columns if column.form == "number"]
     if schema is None:

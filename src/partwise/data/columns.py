@@ -232,12 +232,20 @@ class ColumnGroup:
         """Expected entries of mixtures of states' distributions (S, D), in X's units; (n, D)."""
         return self.likelihood.family.expected(told, average, self.decode_mean)
 
+    def state_means(self, told: Predictive) -> Array:
+        """Expected values of entries in every state, in X's units; (S, D).
+
+        Of logarithms, that of what the user's values are expected to be.
+        """
+        if not self.logged:
+            return self.decode_mean(told.mean)
+        return self.decode(told.mean) + 0.5 * np.minimum(told.variance, 1.0) * self.scale**2
+
     def likely(self, told: Predictive, average: Average) -> Array:
         """Imputed values of missing entries under such mixtures, in X's units; (n, D)."""
         if not self.logged:
             return self.likelihood.family.likely(told, average, self.decode)
-        # X holds logarithms: that of what the user's values are expected to be.
-        means = self.decode(told.mean) + 0.5 * np.minimum(told.variance, 1.0) * self.scale**2
+        means = self.state_means(told)
         top = means.max(axis=0)
         return top + np.log(np.maximum(average(np.exp(means - top)), 1e-300))
 

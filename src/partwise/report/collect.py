@@ -15,7 +15,6 @@ from partwise import __version__
 from partwise.answers.summaries import doubt_of
 from partwise.answers.tables import Feature, features, short
 from partwise.data.frames import index_of
-from partwise.data.table import Schema
 from partwise.estimators.recommender import Recommender
 from partwise.fitted import fitted_of, schema_of
 from partwise.plot.view import (
@@ -47,6 +46,7 @@ from partwise.report.moving import in_place, moves_of, moving_live
 from partwise.report.overview import overview, states_of_parts
 from partwise.report.pictures import gray_picture, part_color, parts_picture
 from partwise.report.rows import PageRows
+from partwise.report.terms import terms, twins
 from partwise.stability import PartStability
 from partwise.typing import DataLike, Name
 
@@ -331,13 +331,17 @@ def _doubt(model: BaseEstimator) -> str:
 def name_of_columns(columns: Sequence[str], every: Sequence[str]) -> str:
     """A name for a part: a word that most of its columns share, or its strongest columns.
 
+    A word that one of the two strongest columns lacks would hide that column.
+
     ``columns`` are in order of strength, ``every`` are those of the whole table.
     """
     if len(columns) > 2:
         own = Counter(word for name in columns for word in _words(name))
         others = Counter(word for name in every if name not in columns for word in _words(name))
         for word, count in own.most_common(1):
-            if count > max(2, len(columns) / 2) and others[word] < (len(every) - len(columns)) / 4:
+            is_common = count > max(2, len(columns) / 2)
+            is_strong = all(word in _words(name) for name in columns[:2])
+            if is_common and is_strong and others[word] < (len(every) - len(columns)) / 4:
                 return word
     whole = ", ".join(columns)
     if len(columns) <= SHORT_NAMES and len(whole) <= SHORT_NAME:
@@ -501,7 +505,8 @@ def _live(
         if table is not None:
             lines = [{**line, "bars": []} for line in table["columns"]]
             live["overview"] = {**table, "columns": lines}
-        live["terms"] = [None] * len(names) if schema is None else _terms(schema)
+        live["terms"] = [None] * len(names) if schema is None else terms(schema)
+        live["twins"] = [] if schema is None else twins(schema)
     if rows is not None and len(rows.index):
         absent_zero = bool(fitted_of(model).columns[0].absent_zero)
         kept = pack_rows(rows.shown, absent_zero, "f4" if kind in ("image", "text") else "f8")
@@ -520,30 +525,6 @@ def _in_row(state: State) -> str:
         return state["sentence"]
     rows = "1 row is" if state["n_rows"] == 1 else f"{state['n_rows']} rows are"
     return f"{state['sentence']}. Only {rows} in this state, perhaps for wrong values."
-
-
-def _terms(schema: Schema) -> list[Live | None]:
-    """How a table's values are written: levels, logarithms, dates, numbers as recorded."""
-    out: list[Live | None] = []
-    for column in schema.columns:
-        terms: Live = {}
-        if column.has_levels:
-            terms["levels"] = [column.text(code) for code in range(len(column.levels))]
-            terms["ordered"] = column.ordered or column.form != "level"
-        elif column.form == "date":
-            terms["date"] = "date" if column.whole else "datetime-local"
-        elif column.form == "span":
-            terms["span"] = True
-        elif column.support.step:
-            terms["step"] = float(column.support.step)
-        if column.are_years:
-            terms["years"] = True
-        if column.decimals:
-            terms["decimals"] = column.decimals
-        if column.kind == "lognormal":
-            terms["offset"] = float(column.offset)
-        out.append(terms or None)
-    return out
 
 
 def _summary(content: Content) -> list[tuple[str, str]]:

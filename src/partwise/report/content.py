@@ -68,7 +68,8 @@ class State(TypedDict):
     """A state of a table's part: a sentence about it, its strongest words as a name, and rows.
 
     ``number`` is that of `predict_states`. ``rows`` are names and positions of rows in this state:
-    typical ones, or of a state with few rows all of them.
+    typical ones, or of a state with few rows all of them. ``n_rows`` counts rows that have a value
+    in the part's columns.
     """
 
     number: int
@@ -93,15 +94,19 @@ class Group(TypedDict):
 
 
 class ColumnLine(TypedDict):
-    """A column of a table: kind and why, share of missing values, histogram, part."""
+    """A column of a table: kind and why, share of missing values, histogram, part.
+
+    ``used`` says whether the model uses it.
+    """
 
     name: str
     number: int
     part: int
     kind: str
     why: str
+    used: bool
     missing: float | None
-    hint: str
+    hint: bool
     typical: str
     is_log: bool
     bars: list[tuple[str, float]]

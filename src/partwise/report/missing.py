@@ -237,7 +237,14 @@ def _words(column: TableColumn | None, inside: np.ndarray, known: np.ndarray) ->
     if not ((outside > low) & (outside < high)).any():
         return f"{text(low)} to {text(high)}"
     first, last = float(outside.min()), float(outside.max())
-    return f"not {text(first)}" if first == last else f"not {text(first)} to {text(last)}"
+    if first == last:
+        return f"not {text(first)}"
+    below, above = ("before", "after") if _is_date(column) else ("below", "above")
+    return f"{below} {text(first)} or {above} {text(last)}"
+
+
+def _is_date(column: TableColumn | None) -> bool:
+    return column is not None and column.form == "date"
 
 
 def _either(words: Sequence[str]) -> str:

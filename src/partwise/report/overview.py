@@ -51,7 +51,8 @@ NO_TIE = 0.1
 # A category with so large a share of missing values may have lost a level.
 MANY_MISSING = 0.2
 # Rows that are named: of a state, and of one with few rows, which may be wrong cells. That is one
-# with at most so many rows, or this share of them.
+# with at most so many rows, or this share of those that have a value in its columns, but no more
+# than are named: dozens of rows alike are a kind of row, however large the table.
 NAMED_ROWS = 3
 NAMED_FEW_ROWS = 8
 FEW_ROWS = 2
@@ -94,6 +95,7 @@ NOTES = {
     "other": "neither numbers, dates nor text",
     "objects": "neither numbers, dates nor text",
     "in days": "date",
+    "left out as asked": "left out as asked",
 }
 
 
@@ -115,10 +117,7 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
     schema = schema_of(model)
     coded = None if rows is None else rows.coded
     return {
-        "columns": [
-            _column(seen, d, schema, None if coded is None else coded[:, d])
-            for d in range(len(seen.names))
-        ],
+        "columns": [_column(seen, d, schema, rows) for d in range(len(seen.names))],
         "ties": _ties(model, seen, schema, coded),
         "missing": None if coded is None else missing_values(seen, schema, coded),
         "anomalous": [] if rows is None or coded is None else _anomalous(model, seen, rows, coded),
@@ -130,8 +129,10 @@ def column_text(schema: Schema | None, d: int, value: float) -> str:
     return number_text(value) if schema is None else schema.columns[d].text(value)
 
 
-def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None) -> ColumnLine:
+def _column(seen: View, d: int, schema: Schema | None, rows: PageRows | None) -> ColumnLine:
     column = None if schema is None else schema.columns[d]
+    values = None if rows is None else rows.coded[:, d]
+    used = column is None or column.kind != "ignored"
     what, why = _kind(column)
     if column is not None and column.twin is not None:
         why = f"{why}; nearly a copy of {seen.names[column.twin.leader]}"
@@ -141,8 +142,9 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         "part": int(seen.parts[d]),
         "kind": what,
         "why": why,
+        "used": used,
         "missing": None,
-        "hint": "",
+        "hint": False,
         "typical": "",
         "is_log": column is not None and column.kind == LOGGED,
         "bars": [],
@@ -150,8 +152,9 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         "high": "",
     }
     known = np.empty(0) if values is None else values[np.isfinite(values)]
-    if values is not None and (column is None or column.kind != "ignored"):
-        line["missing"] = float(1 - len(known) / max(len(values), 1))
+    if rows is not None and values is not None:
+        absent = 1 - len(known) / max(len(values), 1) if used else rows.missing_share(d)
+        line["missing"] = None if absent is None else float(absent)
     if len(known) == 0:
         return line
     if column is not None and column.has_number_levels and len(column.levels) > MAX_NUMBER_BARS:
@@ -172,12 +175,7 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         if len(order) > len(shown):
             line["high"] = f"{len(order) - len(shown)} more"
         line["typical"] = _typical_level(column, counts)
-        absent = line["missing"] or 0.0
-        if absent >= MANY_MISSING and column.form == "level":
-            line["hint"] = (
-                f"{percent(absent)} missing; if an empty cell means something, such as "
-                "none, give it a name before the fit"
-            )
+        line["hint"] = (line["missing"] or 0.0) >= MANY_MISSING and column.form == "level"
         return line
     line["bars"] = _histogram(known, lambda value: column_text(schema, d, value))
     line["low"], line["high"] = (column_text(schema, d, end) for end in _ends(known))
@@ -203,8 +201,8 @@ def _histogram(values: np.ndarray, text: Callable[[float], str]) -> list[tuple[s
 
 
 def _typical_level(column: TableColumn, counts: np.ndarray) -> str:
-    """The median of levels that are numbers, and the most common level of others."""
-    if column.form != "level":
+    """The median of levels that are numbers, and the most common one of others or of two."""
+    if column.form != "level" and len(counts) > 2:
         return column.text(int(np.searchsorted(np.cumsum(counts), counts.sum() / 2)))
     top = int(counts.argmax())
     return f"{column.text(top)} ({percent(counts[top] / counts.sum())})"
@@ -432,7 +430,7 @@ def states_of_parts(
         if groups[k]:
             _say_opposites(tables.short(tables.features(fitted_of(model), k)), out[k], groups[k])
     if rows is not None and isinstance(seen, StatesView) and hasattr(model, "anomaly_scores"):
-        _name_rows(model, rows, out)
+        _name_rows(model, seen, rows, out)
     return list(zip(out, groups, strict=True))
 
 
@@ -466,17 +464,20 @@ def _spaced(text: str) -> str:
     return re.sub(r"(\d)%", "\\1\u00a0%", text)
 
 
-def _name_rows(model: BaseEstimator, rows: PageRows, parts: list[list[State]]) -> None:
+def _name_rows(model: BaseEstimator, seen: View, rows: PageRows, parts: list[list[State]]) -> None:
     """Name typical rows of each state, and all rows of a state that has few."""
     fitted = fitted_of(model)
     states = predict_states(fitted, rows.coded)
     scores = anomaly_scores(fitted, rows.coded)
     for k, own in enumerate(parts):
+        # A row without a value in the part's columns is an example of no state.
+        told = np.isfinite(rows.coded[:, seen.columns(k)]).any(axis=1)
+        most_few = max(FEW_ROWS, min(FEW_SHARE * told.sum(), NAMED_FEW_ROWS))
         for state in own:
-            here = np.flatnonzero(states[:, k] == state["number"])
+            here = np.flatnonzero((states[:, k] == state["number"]) & told)
             here = here[np.argsort(scores[here, k], kind="stable")]
             state["n_rows"] = len(here) if rows.n_scored == rows.n_rows else None
-            state["is_small"] = len(here) <= max(FEW_ROWS, FEW_SHARE * rows.n_scored)
+            state["is_small"] = len(here) <= most_few
             n = NAMED_FEW_ROWS if state["is_small"] else NAMED_ROWS if rows.have_names else 0
             at = [int(i) for i in rows.scored_index[here[:n]]]
             state["rows"] = [(rows.name(i), i) for i in at]

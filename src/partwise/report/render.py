@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -11,6 +12,7 @@ from importlib import resources
 from typing import TypedDict
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from sklearn.base import BaseEstimator
 
 from partwise.files.atomic import write_atomically
@@ -118,6 +120,7 @@ def render(content: Content) -> str:
         lstrip_blocks=True,
     )
     environment.filters["count"] = _count
+    environment.filters["breakable"] = _breakable
     environment.filters["short"] = _short
     environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
@@ -161,6 +164,11 @@ def _count(number: int, noun: str) -> str:
 def _share(share: float) -> str:
     """A share in per cent, with a space that does not break."""
     return percent(share).replace(" ", "\u00a0")
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken after its underscores, dots and dashes."""
+    return Markup("<wbr>").join(map(escape, re.split(r"(?<=[_.\-/])(?=\w)", name)))
 
 
 def _short(value: float) -> str:

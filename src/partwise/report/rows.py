@@ -9,8 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from partwise.data.frames import index_of
-from partwise.fitted import schema_of
+from partwise.answers.tables import aligned
+from partwise.data.frames import index_of, is_pandas, is_polars
+from partwise.fitted import fitted_of, schema_of
 from partwise.plot.view import StatesView, View, as_shown, n_rows_of, take_rows
 from partwise.report.embed import names_of
 from partwise.typing import DataLike, Name
@@ -74,6 +75,13 @@ class PageRows:
     def coded(self) -> np.ndarray:
         """The scored rows as the model's numbers."""
         return as_shown(self.scored, self._model)
+
+    def missing_share(self, d: int) -> float | None:
+        """Share of the scored rows without a value in a column; None of plain arrays."""
+        own = aligned(fitted_of(self._model), self.scored)
+        if is_pandas(own):
+            return float(own.iloc[:, d].isna().mean())
+        return own.to_series(d).null_count() / max(len(own), 1) if is_polars(own) else None
 
     @property
     def names(self) -> list[str]:

@@ -19,6 +19,11 @@ function newId(word) {
   return `explorer-${word}-${identities}`; /* distinct from ids of the template */
 }
 
+/* A name that may be broken after its underscores, dots and dashes. */
+function breakable(name) {
+  return name.split(/(?<=[_.\-/])(?=\w)/).flatMap((piece, i) => (i ? [h("wbr"), piece] : [piece]));
+}
+
 /* A number with four digits; no more decimals than a column recorded in steps of `step` has, and one for small averages. */
 function formatNumber(value, step = 0, commas = false) {
   if (!Number.isFinite(value)) return "missing";

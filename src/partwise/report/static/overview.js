@@ -64,7 +64,9 @@ function tieMap(space, { columns, cells, absent, of_data: ofData }, { names, par
   const strength = unpack(cells, n * n);
   const isAbsent = unpack(absent, n * n);
   const cell = 16;
-  const room = 190;
+  const shorten = (name) => (name.length > 26 ? `${name.slice(0, 25)}…` : name);
+  /* Room for the names that stand right of the last squares. */
+  const room = 8 + Math.max(...columns.map((d, y) => 7 * shorten(names[d]).length - (n - 1 - y) * cell));
   const make = (tag, attributes, ...children) => {
     const element = document.createElementNS(space, tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -88,8 +90,7 @@ function tieMap(space, { columns, cells, absent, of_data: ofData }, { names, par
     }
     const color = partOf[d] < 0 ? "#808080" : parts[partOf[d]].color;
     shapes.push(make("rect", { x: y * cell, y: y * cell, width: cell - 1, height: cell - 1, fill: color }));
-    const name = names[d].length > 26 ? `${names[d].slice(0, 25)}…` : names[d];
-    shapes.push(make("text", { x: (y + 1) * cell + 3, y: y * cell + 0.75 * cell }, name));
+    shapes.push(make("text", { x: (y + 1) * cell + 3, y: y * cell + 0.75 * cell }, shorten(names[d])));
   });
   const picture = make("svg", { class: "tie-map", width: n * cell + room, height: n * cell, viewBox: `0 0 ${n * cell + room} ${n * cell}`, role: "img", "aria-label": `Map of the ties of ${n} columns; the list has their names and strengths` }, ...shapes);
   return h("figure", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Map of ties" }, picture), h("figcaption", {}, `The stronger the color of a square, the stronger the tie between its two columns${ofData ? " in the data, of either sign; hatched where the data have at least 0.3 and the model has none" : ""}. Colors on the diagonal are parts.`));

@@ -4,6 +4,32 @@
 const UNUSUAL = -3;
 /* An expected level with a lower probability is shown with it. */
 const LIKELY = 0.5;
+/* Characters of the narrowest and the widest field of a number. */
+const FIELD_WIDTH = [9, 24];
+
+/* Values that near-duplicates give to columns, as the library imputes them, with their spread and the other column. */
+function toldByTwins(twins, values) {
+  const told = new Map();
+  const isKnown = (d) => !Number.isNaN(values[d]);
+  for (const { follower, leader, to, spread } of twins) {
+    if (told.has(leader) || !isKnown(follower)) continue;
+    const value = spread === null ? to.indexOf(values[follower]) : (values[follower] - to[0]) / to[1];
+    told.set(leader, { value, spread: spread === null ? 0 : spread / Math.abs(to[1]), by: follower });
+  }
+  for (const { follower, leader, to, spread } of twins) {
+    /* A missing leader that has its value from this very column says nothing new about it. */
+    const lead = isKnown(leader) ? values[leader] : isKnown(follower) ? undefined : told.get(leader)?.value;
+    if (lead === undefined) continue;
+    told.set(follower, { value: spread === null ? to[lead] : to[0] + to[1] * lead, spread: spread ?? 0, by: leader });
+  }
+  return told;
+}
+
+/* Whether a value agrees with its near-duplicate: an unusual one is as far from it as others from their state. */
+function isFromTwin(value, told) {
+  const away = Math.abs(value - told.value);
+  return away <= 1e-9 * (Math.abs(value) + Math.abs(told.value)) || -0.5 * (away / told.spread) ** 2 >= UNUSUAL;
+}
 
 /* One row: the state of each part and why, its anomaly score, its imputed values. */
 class RowReader {
@@ -44,8 +70,9 @@ class RowReader {
     const title = h("span", {});
     const sentence = h("p", { class: "sentence" });
     const score = h("p", { class: "score" });
-    const head = h("tr", {}, ["column", "value", "expected", "evidence in nats"].map((word, i) => h("th", { scope: "col", class: i === 3 ? "nats" : null }, word)));
-    const table = (some) => h("table", {}, h("thead", {}, head.cloneNode(true)), h("tbody", {}, some.map((line) => line.element)));
+    /* Roles, since a table in blocks, as on narrow screens, is none to screen readers. */
+    const head = h("tr", { role: "row" }, ["column", "value", "expected", "evidence in nats"].map((word, i) => h("th", { scope: "col", role: "columnheader", class: i === 3 ? "nats" : null }, word)));
+    const table = (some) => h("table", { role: "table" }, h("thead", { role: "rowgroup" }, head.cloneNode(true)), h("tbody", { role: "rowgroup" }, some.map((line) => line.element)));
     const most = 12;
     return {
       lines,
@@ -70,17 +97,34 @@ class RowReader {
     const input = terms[d].field({ "aria-label": content.names[d] }, () => {
       this.values[d] = terms[d].read(input.value);
       this.listed = new Map();
+      this.fit(input);
       this.infer();
     });
-    const expected = h("td", {});
-    const evidence = h("td", { class: "nats" });
+    const expected = h("td", { role: "cell" });
+    const evidence = h("td", { role: "cell", class: "nats" });
     return {
       d,
       input,
       expected,
       evidence,
-      element: h("tr", {}, h("th", { scope: "row" }, content.names[d]), h("td", {}, input), expected, evidence),
+      element: h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, breakable(content.names[d]), this.twinNote(d)), h("td", { role: "cell" }, input), expected, evidence),
     };
+  }
+
+  /* Of which columns a column is nearly a copy. */
+  twinNote(d) {
+    const { names, twins } = this.page.content;
+    const others = twins.flatMap(({ follower, leader }) => (follower === d ? [leader] : leader === d ? [follower] : []));
+    if (!others.length) return null;
+    const some = others.slice(0, 3).map((other) => names[other]).join(", ");
+    return h("span", { class: "soft twin" }, breakable(`nearly a copy of ${some}${others.length > 3 ? " and others" : ""}`));
+  }
+
+  /* A number's field is as wide as the number, so that no digit or exponent is hidden. */
+  fit(input) {
+    if (input.type !== "number") return;
+    const [least, most] = FIELD_WIDTH;
+    input.style.setProperty("width", `${Math.min(Math.max(input.value.length + 2, least), most)}ch`);
   }
 
   restore() {
@@ -94,7 +138,10 @@ class RowReader {
     this.values = rows.row(i);
     this.listed = this.panels.listed(i);
     for (const card of this.cards) {
-      for (const { d, input } of card.lines) input.value = this.page.terms[d].raw(this.values[d]);
+      for (const { d, input } of card.lines) {
+        input.value = this.page.terms[d].raw(this.values[d]);
+        this.fit(input);
+      }
     }
     this.infer();
   }
@@ -103,6 +150,8 @@ class RowReader {
     const { model, content } = this.page;
     const found = model.infer(this.values);
     const filled = model.fill(found);
+    const twins = toldByTwins(content.twins, this.values);
+    for (const [d, { value }] of twins) if (Number.isNaN(this.values[d])) filled[d] = value;
     const parts = model.explain(this.values, found, this.cards.length);
     const anomalous = [];
     this.cards.forEach((card, k) => {
@@ -112,11 +161,14 @@ class RowReader {
       for (const line of card.lines) {
         const one = told.get(line.d);
         const rare = this.listed.get(line.d);
-        const chance = one && one.share < LIKELY ? ` (${formatPercent(one.share)})` : "";
-        line.expected.textContent = rare ? rare.expected : this.page.terms[line.d].text(one ? one.expected : filled[line.d]) + chance;
-        line.expected.title = rare ? "As in the list of anomalous cells: expected without the help of this cell" : "";
-        line.expected.classList.toggle("filled", Number.isNaN(this.values[line.d]));
-        line.expected.classList.toggle("unusual", Boolean(rare) || (Boolean(one) && one.below < UNUSUAL));
+        const twin = twins.get(line.d);
+        const chance = one && !twin && one.share < LIKELY ? ` (${formatPercent(one.share)})` : "";
+        const isUnusual = twin ? !isFromTwin(this.values[line.d], twin) : Boolean(one) && one.below < UNUSUAL;
+        const isMissing = Number.isNaN(this.values[line.d]);
+        line.expected.textContent = rare ? rare.expected : this.page.terms[line.d].text(twin?.value ?? (one ? one.expected : filled[line.d])) + chance;
+        line.expected.title = rare ? "As in the list of anomalous cells: expected without the help of this cell" : twin ? `Expected from ${content.names[twin.by]}` : "";
+        line.expected.classList.toggle("filled", isMissing);
+        line.expected.classList.toggle("unusual", Boolean(rare) || (isUnusual && !isMissing));
         line.evidence.textContent = one ? one.evidence.toFixed(2) : "";
       }
     });

@@ -29,6 +29,7 @@ function describeColumns(parts, nColumns) {
         column.law = block.law;
         column.levels = block.levels;
         column.counts = block.counts;
+        if (block.law === "numbers" && !block.logged) column.scale = block.scale[i];
         if (block.own[i]) column.part = k;
       }
     }
@@ -394,9 +395,9 @@ class StatesModel {
         if (!block.own[i] || !block.varies[i]) return;
         const density = Array.from({ length: part.size }, (_, j) => block.density(j * block.n + i, x));
         const average = logSumExp(density.map((one, j) => one + part.logMarginal[j]));
-        const expected = this.expectedIn(block, state * block.n + i);
         const at = state * block.n + i;
-        const most = this.highest(block, at, i, expected);
+        const expected = this.expectedIn(block, at);
+        const most = this.highest(block, at, i, block.growth ? block.means[at] : expected);
         const V = block.levels?.length ?? 0;
         const share = block.probability ? Math.max(...block.probability.subarray(at * V, (at + 1) * V)) : 1;
         const own = density[state] + (block.counts ? block.base(value, i) : 0);
@@ -413,9 +414,9 @@ class StatesModel {
     return block.density(at, block.encode(likely, i)) + (block.counts ? block.base(likely, i) : 0);
   }
 
-  /* Expected value of a column in one state; of a table's levels the most likely. */
+  /* Expected value of a column in one state; of a table's levels the most likely, of logarithms that of the expectation. */
   expectedIn(block, at) {
-    if (!this.isTable || !block.probability) return block.means[at];
+    if (!this.isTable || !block.probability) return (block.growth ?? block.means)[at];
     const V = block.levels.length;
     return block.levels[argmax(block.probability.subarray(at * V, (at + 1) * V))];
   }

@@ -8,7 +8,7 @@ class TablePanels {
     this.canInfer = !content.model.byRow;
     page.partNames = new PartNames(content.parts, document.title);
     this.overview = new OverviewPanels(page);
-    page.terms = content.names.map((_, d) => new Terms(content.terms[d] ?? {}, page.model.columns[d].levels));
+    page.terms = content.names.map((_, d) => new Terms(content.terms[d] ?? {}, page.model.columns[d]));
     /* Columns of every part, and last those without a part. */
     this.own = [...content.parts.keys(), -1].map((k) => content.columnOrder.filter((d) => content.partOf[d] === k));
     if (rows.count && this.canInfer) {
@@ -76,9 +76,13 @@ class TablePanels {
   }
 }
 
+/* A mean this small in units of its column is zero, but for the pull of the prior. */
+const NOTHING = 1e-3;
+
 /* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
 class Terms {
-  constructor({ levels, offset, date, span, ordered, step, decimals, years }, codes) {
+  constructor({ levels, offset, date, span, ordered, step, decimals, years }, { levels: codes, scale }) {
+    this.least = NOTHING * (scale ?? offset ?? 0);
     this.decimals = decimals;
     this.span = span;
     this.years = years;
@@ -106,8 +110,7 @@ class Terms {
     if (this.names || this.date || this.span) return this.raw(value);
     const number = Number(this.raw(value));
     if (this.decimals) return fixed(number, this.decimals);
-    /* Logarithms of x + offset hardly resolve numbers far below the offset. */
-    return formatNumber(Math.abs(number) < 0.001 * (this.offset ?? 0) ? 0 : number, this.step, !this.years);
+    return formatNumber(Math.abs(number) < this.least ? 0 : number, this.step, !this.years);
   }
 
   /* Back to a number, NaN for what is none. */
@@ -161,7 +164,7 @@ class HeatMap {
       this.page.partNames.listeners.push(update);
       update();
     }
-    this.search = new RowSearch(this.page, "row", "name, or column > 3, column = missing", (i) => panels.choose(i), (found) => this.filter(found));
+    this.search = new RowSearch(this.page, "row", "name, or column > 3", (i) => panels.choose(i), (found) => this.filter(found));
     this.band = 8;
     this.canvas = h("canvas", {
       class: "heat",
@@ -181,7 +184,7 @@ class HeatMap {
       "section",
       { class: "panel", "aria-labelledby": heading },
       h("h3", { id: heading }, "The table"),
-      h("p", {}, "One line per row; columns are grouped by part (the band on top). Choose a row to see its states, and what was expected in each cell. Lines across separate states."),
+      h("p", {}, "One line per row; columns are grouped by part (the band on top). Choose a row to see its states, and what was expected in each cell. Lines across separate states. Find rows by name, or by conditions such as column > 3, other column = missing."),
       this.search.element,
       h(
         "div",

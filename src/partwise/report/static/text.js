@@ -140,7 +140,7 @@ class TextReader {
     this.panels = panels;
     this.page = panels.page;
     const { content, rows } = this.page;
-    this.page.terms = content.names.map(() => new Terms({}, null));
+    this.page.terms = content.names.map(() => new Terms({}, { levels: null }));
     this.places = new Map(content.names.map((name, d) => [name.toLowerCase(), d]));
     this.name = h("h4", {}, "A text");
     this.status = statusLine();
