@@ -143,7 +143,18 @@ def compare(image: Array, ours: Coded, side: int = 16, random_state: Seed = 0) -
 
 
 def decompress(content: bytes, name: str = "content") -> Array:
-    """The image of a file, bytes (height, width, channels).
+    """Decompress an image.
+
+    Parameters
+    ----------
+    content : bytes
+        Of a file that `compress` made.
+    name : str, default="content"
+        What an error calls it.
+
+    Returns
+    -------
+    image : ndarray of shape (height, width, channels), bytes
 
     Raises
     ------

@@ -151,6 +151,18 @@ class TransformedRows(GatedEstimator):
             `Scalings` the factor. One common shift of all rows is not identified; the fit
             begins with a mean shift of about 0. With ``by="part"`` the shifts of all parts, of
             shape (n, K, 2), each up to a constant.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise import MCVQ, Translations
+        >>> rng = np.random.default_rng(0)
+        >>> pulse, starts = np.r_[np.zeros(6), np.ones(3), np.zeros(6)], rng.integers(5, size=50)
+        >>> X = np.stack([pulse[s : s + 11] for s in starts]) + 0.1 * rng.normal(size=(50, 11))
+        >>> moves = Translations((1, 11), max_shift=(0, 2))
+        >>> model = MCVQ(1, 1, transformations=moves, random_state=0).fit(X)
+        >>> bool(np.all(np.ptp(model.shifts(X)[:, 1] - starts) == 0))  # up to a constant
+        True
         """
         return np.asarray(self._asked.shifts(self._fitted, self._checked(X), self.n_jobs))
 
@@ -211,7 +223,27 @@ class MovingEstimator(TransformedRows, StateRows):
         return draw(self._fitted, coded, generators, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> Array | Frame:
-        """As in `MCVQ`; rows of the canvas where rows are transformed."""
+        """Expected rows given posterior probabilities of states.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, S)
+            As `transform` returns.
+
+        Returns
+        -------
+        rows : ndarray or DataFrame of shape (n, D)
+            With ``transformations`` rows of the canvas; not available with ``by="part"``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.inverse_transform(model.transform(X)).shape
+        (150, 4)
+        """
         if _by_part(self):
             raise ValueError(
                 "inverse_transform is not available for parts that move on their own, because "

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from partwise.typing import PathLike
+
 if TYPE_CHECKING:
     from partwise.data.text_options import TextFormat
     from partwise.files.data import Data
@@ -20,7 +22,7 @@ _T = TypeVar("_T")
 
 
 def read_data(
-    path: Path,
+    path: PathLike,
     *,
     missing: Collection[str] = (),
     keep_none: bool = False,
@@ -44,7 +46,7 @@ def read_data(
 
     Parameters
     ----------
-    path : Path
+    path : str or path
     missing : collection of str
         Additional texts that mean a missing value, such as ``-99``.
     keep_none : bool
@@ -79,6 +81,8 @@ def read_data(
     Returns
     -------
     data : Data
+        ``X`` is a polars DataFrame, a NumPy array or a `RowSource`, ``description`` says what was
+        detected, ``ids`` are the names of the rows if ``id_column`` is given.
 
     Examples
     --------
@@ -86,7 +90,7 @@ def read_data(
     >>> from pathlib import Path
     >>> from partwise.files import read_data
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "two.csv"
+    ...     path = Path(folder, "two.csv")
     ...     _ = path.write_text("name;size\\nann;1,5\\nbob;NA\\n")
     ...     data = read_data(path)
     >>> data.X["size"].to_list()
@@ -96,6 +100,7 @@ def read_data(
     """
     from partwise.data.text_options import MISSING, TextOptions
 
+    path = Path(path)
     usual = MISSING if like is None else like.missing
     options = TextOptions(
         missing=frozenset({*usual, *missing} - ({"None"} if keep_none else set())),
