@@ -18,8 +18,10 @@ from partwise.typing import DataLike, Frame, Value
 # How values of a column are imputed, by the kind of its levels.
 LEVELS = {False: "most probable level", True: "median level"}
 NUMBERS = "expected value"
+MEDIANS = "median"
 # Appended where no observed value of the row bears on the cell.
 ALONE = ", no observed value in its part"
+ALL_MISSING = ", no observed value in its row"
 # Instead, where an observed near-duplicate decides.
 COPIED = "from a near-duplicate column"
 
@@ -53,12 +55,44 @@ def level_probability(levels: Sequence[Value], shares: Array, values: Sequence[V
     return np.where(at < 0, shares.max(axis=1), shares[np.arange(len(at)), at])
 
 
+def _words(fitted: FittedStates, shares: Mapping[int, Array], numbers: str) -> dict[int, str]:
+    """How values of each column are imputed, by its place."""
+    ordered = {int(d): group.likelihood.ordered for group in fitted.columns for d in group.index}
+    return {d: LEVELS[ordered[d]] if d in shares else numbers for d in sorted(ordered)}
+
+
+def how_by_states(
+    fitted: FittedStates, coded: Array, shares: Mapping[int, Array]
+) -> dict[int, Array]:
+    """How cells of coded rows are imputed by a model of states: {place: (n,)}."""
+    observed, parts, out = ~np.isnan(coded), parts_of(fitted), {}
+    copied = None if fitted.schema is None else fitted.schema.told_by_twins(coded)
+    for d, word in _words(fitted, shares, NUMBERS).items():
+        out[d] = np.full(len(coded), word, dtype=object)
+        informed = observed[:, parts == parts[d]].any(axis=1) & (parts[d] >= 0)
+        out[d][~informed] += ALONE
+        if copied is not None:
+            out[d][~np.isnan(copied[0][:, d])] = COPIED
+    return out
+
+
+def how_by_row(
+    fitted: FittedStates, coded: Array, shares: Mapping[int, Array], numbers: str
+) -> dict[int, Array]:
+    """The same where every observed value of the row bears on the cell."""
+    alone, out = np.isnan(coded).all(axis=1), {}
+    for d, word in _words(fitted, shares, numbers).items():
+        out[d] = np.where(alone, word + ALL_MISSING, word).astype(object)
+    return out
+
+
 def imputations(
     fitted: FittedStates,
     X: DataLike,
     coded: Array,
     found: tuple[DataLike, DataLike, DataLike],
     shares: Mapping[int, Array],
+    how: Mapping[int, Array],
 ) -> Frame:
     """List the missing cells of rows with their imputed values.
 
@@ -73,6 +107,8 @@ def imputations(
         Imputed rows, and lower and upper ends of their intervals.
     shares : mapping
         By the position of a column with levels, the probability of its levels, (n, V).
+    how : mapping
+        By the position of a column, how its cells are imputed, (n,).
 
     Returns
     -------
@@ -80,27 +116,19 @@ def imputations(
         ``row`` (its label), ``column``, ``value``, ``lower``, ``upper``, ``probability`` and
         ``how``. Ends are missing for levels without order, probabilities for numbers.
     """
-    observed, parts = ~np.isnan(coded), parts_of(fitted)
-    ordered = {int(d): group.likelihood.ordered for group in fitted.columns for d in group.index}
-    copied = None if fitted.schema is None else fitted.schema.told_by_twins(coded)
     listed = []
-    for d, has_order in sorted(ordered.items()):
-        rows = np.flatnonzero(~observed[:, d])
+    for d, words in how.items():
+        rows = np.flatnonzero(np.isnan(coded[:, d]))
         given, value, lower, upper = (
             given_cells(fitted, table, coded, rows, np.full(len(rows), d)) for table in (X, *found)
         )
-        how = np.full(len(rows), LEVELS[has_order] if d in shares else NUMBERS, dtype=object)
-        informed = observed[np.ix_(rows, parts == parts[d])].any(axis=1) & (parts[d] >= 0)
-        how[~informed] += ALONE
-        if copied is not None:
-            how[~np.isnan(copied[0][rows, d])] = COPIED
         probability = np.full(len(rows), np.nan)
         if d in shares:
             levels = () if fitted.schema is None else fitted.schema.columns[d].levels
             probability = level_probability(levels, shares[d][rows], value)
         # Neither a level that fit did not see, nor a column without a model.
         imputed = [i for i in range(len(rows)) if is_missing(given[i]) and not is_missing(value[i])]
-        told = value, lower, upper, probability.tolist(), how.tolist()
+        told = value, lower, upper, probability.tolist(), words[rows].tolist()
         fields = ([each[i] for i in imputed] for each in told)
         name = [fitted.column_name(d)] * len(imputed)
         listed.append(ImputedColumn(rows[imputed], dict(zip(FIELDS, (name, *fields), strict=True))))

@@ -44,7 +44,7 @@ def imputations(model: BaseEstimator, X: Rows, data: Data, coverage: float = 0.9
     given, filled, *ends = (
         _frame(table, names) for table in (X, model.impute(X), *model.predict_interval(X, coverage))
     )
-    has_levels = getattr(model, "column_levels_", {})
+    has_levels = getattr(getattr(model, "model_", model), "column_levels_", {})  # of an imputer
     shares = model.predict_proba_columns(X) if has_levels else {}
     pieces = []
     for d, name in enumerate(names):

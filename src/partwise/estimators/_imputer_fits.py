@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.data import RowSource
@@ -68,8 +69,29 @@ class ImputerFits:
     n_fits: int
     n_jobs: int | None
 
+    def check(self) -> None:
+        """Raise an error for arguments that are wrong."""
+        for name, least in (("n_factors", 0), ("n_fits", 1)):
+            if not isinstance(getattr(self, name), Integral) or getattr(self, name) < least:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} must be a whole number of at least {least}."
+                )
+        if not isinstance(self.copula, bool | np.bool_):
+            raise ValueError(f"copula={self.copula!r} must be True or False.")
+        if self.loss not in ("squared", "absolute"):
+            raise ValueError(f"loss={self.loss!r} must be 'squared' or 'absolute'.")
+        if self.residual is not None and self.n_factors == 0:
+            raise ValueError("residual needs n_factors of at least 1; raise n_factors.")
+        if self.residual is not None and not (
+            hasattr(self.residual, "__sklearn_tags__") and is_regressor(self.residual)
+        ):
+            raise ValueError(
+                f"residual={self.residual!r} must be a scikit-learn regressor, or None."
+            )
+
     def learn(self, X: DataLike, sample_weight: ArrayLike | None, seed: Seed) -> Learned:
-        """All that is learned from rows."""
+        """All that is learned from rows, once the arguments are checked."""
+        self.check()
         first = self.model(self.n_parts, self.n_states, seed)
         rows = self._as_numbers(training_rows(first, X, sample_weight))
         rng, *others = later_generator(seed).spawn(self.n_fits)

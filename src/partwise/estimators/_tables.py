@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import anomalous, summaries, tables
 from partwise.answers import states as answers
-from partwise.answers.imputations import imputations
+from partwise.answers.imputations import how_by_states, imputations
 from partwise.answers.results import Summary
 from partwise.contracts import Array
 from partwise.data.frame_passes import read_frames
@@ -276,7 +276,8 @@ class TableEstimator(TableVerbs):
         found = self.impute(X), *self.predict_interval(X, coverage)
         places = range(self.n_features_in_)
         shares = tables.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
-        return imputations(self._fitted, X, coded, found, shares)
+        how = how_by_states(self._fitted, coded, shares)
+        return imputations(self._fitted, X, coded, found, shares, how)
 
     @by_rows
     def add_states(self, X: DataLike, onto: DataLike | None = None) -> Array | Frame:

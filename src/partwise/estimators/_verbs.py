@@ -149,8 +149,7 @@ class EntryMixin:
         True
         """
         check_is_fitted(self)
-        if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
+        check_coverage(coverage)
         ends = self._interval(self._checked(X), 0.5 * (1.0 - coverage))
         if self._fitted.schema is not None:
             ends = self._fitted.schema.inward(*ends)
@@ -433,3 +432,9 @@ class ClassMixin:
         """
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+
+def check_coverage(coverage: float) -> None:
+    """Raise an error for a coverage of intervals that is no probability."""
+    if not isinstance(coverage, Real) or not 0 < coverage < 1:
+        raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")

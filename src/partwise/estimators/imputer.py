@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, is_regressor
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import states, tables
-from partwise.answers.states import FittedStates
+from partwise.answers import tables
 from partwise.contracts import Array
-from partwise.data.frames import index_of
 from partwise.estimators._base import checked_rows
 from partwise.estimators._factor_blend import Answers, Blend
+from partwise.estimators._fitted_imputer import FittedImputer
 from partwise.estimators._imputer_fits import ImputerFits
 from partwise.estimators._number_columns import NumberColumns
 from partwise.estimators._residual import Regressor
 from partwise.estimators._rows import by_rows
+from partwise.estimators._verbs import check_coverage
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import SizeOptions
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Frame, Likelihoods, Matrix, Name, PathLike, SavedState, Seed
-
-
-class _Fits(NamedTuple):
-    """All that an imputer has learned."""
-
-    fits: tuple[FittedStates, ...]
-    blend: Blend | None
 
 
 class PartsImputer(TransformerMixin, BaseEstimator):
@@ -143,7 +136,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     def fit(
         self, X: DataLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> PartsImputer:
-        """Learn parts and states.
+        """Learn parts, states and factors.
 
         Parameters
         ----------
@@ -156,52 +149,18 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        self._check_arguments()
         self._learn(X, sample_weight)
         return self
 
     def fit_transform(
         self, X: DataLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Matrix | Frame:
-        """`fit`, then `transform` of the same rows, in less time than separately.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (C, D)
-            NaN and None are missing.
-        y : ignored
-        sample_weight : array-like of shape (C,), optional
-
-        Returns
-        -------
-        filled : ndarray or DataFrame of shape (C, D), with states (C, D + K)
-        """
-        self._check_arguments()
+        """`fit`, then `transform` of the same rows, in less time than separately."""
         self._answers = self._learn(X, sample_weight)
         try:
             return self.transform(X)
         finally:
             del self._answers
-
-    def _check_arguments(self) -> None:
-        """Raise an error for arguments that are wrong."""
-        for name, least in (("n_factors", 0), ("n_fits", 1)):
-            if not isinstance(getattr(self, name), Integral) or getattr(self, name) < least:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} must be a whole number of at least {least}."
-                )
-        if not isinstance(self.copula, bool | np.bool_):
-            raise ValueError(f"copula={self.copula!r} must be True or False.")
-        if self.loss not in ("squared", "absolute"):
-            raise ValueError(f"loss={self.loss!r} must be 'squared' or 'absolute'.")
-        if self.residual is not None and self.n_factors == 0:
-            raise ValueError("residual needs n_factors of at least 1; raise n_factors.")
-        if self.residual is not None and not (
-            hasattr(self.residual, "__sklearn_tags__") and is_regressor(self.residual)
-        ):
-            raise ValueError(
-                f"residual={self.residual!r} must be a scikit-learn regressor, or None."
-            )
 
     def _learn(self, X: DataLike, sample_weight: ArrayLike | None) -> Answers | None:
         """Fit to rows; what is known about them, if anything."""
@@ -216,7 +175,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     def _adopt(self, models: list[MCVQ], blend: Blend | None) -> PartsImputer:
         self.models_ = models
-        self._fitted = _Fits(tuple(fitted_of(model) for model in models), blend)
+        self._fitted = FittedImputer(tuple(fitted_of(model) for model in models), blend)
         return self
 
     _is_table = True  # `by_rows` reads frames
@@ -255,15 +214,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if sparse.issparse(X):
             return self.model_.impute(X)
-        coded, fits = checked_rows(self.model_, X), self._fitted.fits
-        filled = self._asked(coded).values(self.loss)
+        answers = self._asked(checked_rows(self.model_, X))
         if self.encode:
-            known = np.where(np.isnan(coded), filled, coded)
-            blocks = [NumberColumns.of(fits[0]).spread(known)]
-            if self.add_states:
-                blocks.append(states.predict_states(fits[0], coded, self.n_jobs))
-            return np.hstack(blocks).astype(fits[0].dtype, copy=False)
-        table = tables.fill(fits[0], X, coded, filled)
+            return self._fitted.encoded(answers, self.loss, self.add_states, self.n_jobs)
+        table = self._fitted.imputed(X, answers, self.loss)
         return self.model_.add_states(X, table) if self.add_states else table
 
     def _asked(self, coded: Array) -> Answers:
@@ -271,11 +225,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         known = getattr(self, "_answers", None)
         if known is not None and np.array_equal(known.coded, coded, equal_nan=True):
             return known
-        fits, blend = self._fitted
-        if blend is None:
-            columns = NumberColumns.of(fits[0])
-            blend = Blend.of_states(columns)
-        return blend.asked(fits, coded, self.n_jobs)
+        return self._fitted.asked(coded, self.n_jobs)
 
     @by_rows
     def predict_interval(
@@ -308,22 +258,44 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         True
         """
         check_is_fitted(self)
-        if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
+        check_coverage(coverage)
         if sparse.issparse(X):
             return self.model_.predict_interval(X, coverage)
-        coded, fitted = checked_rows(self.model_, X), self._fitted.fits[0]
-        lower, upper = self._asked(coded).interval(0.5 * (1.0 - float(coverage)))
-        if fitted.schema is not None:
-            lower, upper = fitted.schema.inward(lower, upper)
-        ends = [np.where(np.isnan(coded), end, coded) for end in (lower, upper)]
-        if fitted.schema is None:
-            return ends[0].astype(fitted.dtype), ends[1].astype(fitted.dtype)
-        index = index_of(X)
-        first, second = (
-            fitted.schema.decode(end, index, predicted=np.isnan(coded)) for end in ends
-        )
-        return first, second
+        answers = self._asked(checked_rows(self.model_, X))
+        return self._fitted.interval(X, answers, float(coverage))
+
+    def imputations(self, X: DataLike, coverage: float = 0.9) -> Frame:
+        """Every missing value with what is imputed, as a tidy table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        coverage : float, default=0.9
+            Coverage of the intervals.
+
+        Returns
+        -------
+        imputed : DataFrame, one row per missing cell
+            The fields of `MCVQ.imputations`: ``row`` (its label) and ``column``, ``value`` as of
+            `transform`, ``lower`` and ``upper`` as of `predict_interval`, ``probability`` of a
+            level as of `predict_proba_columns`, and ``how``: "expected value", "median", "most
+            probable level" or "median level". It says so if no value of the row is observed.
+
+        Examples
+        --------
+        >>> from partwise import PartsImputer, make_survey
+        >>> table = make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0).frame
+        >>> imputer = PartsImputer(random_state=0).fit(table)
+        >>> listed = imputer.imputations(table, coverage=0.8)
+        >>> len(listed) == table.isna().sum().sum()
+        True
+        """
+        check_is_fitted(self)
+        check_coverage(coverage)
+        if sparse.issparse(X):
+            raise ValueError("imputations needs dense X; pass X.toarray(), with NaN where missing.")
+        answers = self._asked(checked_rows(self.model_, X))
+        return self._fitted.imputations(X, answers, self.loss, float(coverage))
 
     def impute(
         self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
@@ -406,20 +378,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         names = [self._fitted.fits[0].column_name(d) for d in range(self.n_features_in_)]
 
         if self.encode:
-            names = self._encoded_names(names)
+            names = self._fitted.encoded_names()
         parts = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
         return np.asarray([*names, *parts], dtype=object)
-
-    def _encoded_names(self, names: Sequence[object]) -> list[str]:
-        """A name per column of numbers: that of its column, with the level where it has one."""
-        fitted, out = self._fitted.fits[0], []
-        for d, n_levels in enumerate(NumberColumns.of(fitted).levels):
-            if n_levels > 0:
-                assert fitted.schema is not None
-                out += [f"{names[d]}_{level}" for level in fitted.schema.columns[d].levels]
-            elif n_levels == 0:
-                out.append(str(names[d]))
-        return out
 
     def save(self, path: PathLike) -> None:
         """Write the fitted imputer to one safetensors file; `partwise.load` reads it.

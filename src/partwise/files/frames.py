@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ import polars.selectors as cs
 from partwise._text import unnamed
 from partwise.contracts import Array
 from partwise.data.frame_reading import LARGEST_WHOLE, nanoseconds
+from partwise.data.frames import is_missing
 from partwise.data.stores import panics_as_errors
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
 from partwise.files.parquet_check import impossible, is_encrypted
 from partwise.files.ratings import refuse_rating_columns
-from partwise.typing import Frame, PathLike
+from partwise.typing import Frame, PathLike, Value
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 
@@ -224,4 +226,15 @@ def as_polars(table: Frame | Array) -> pl.DataFrame:
         return table
     if isinstance(table, np.ndarray):
         return pl.DataFrame({unnamed(d): column for d, column in enumerate(table.T)})
-    return pl.DataFrame({str(name): table[name].to_list() for name in table.columns})
+    columns = {str(name): table[name].to_list() for name in table.columns}
+    return pl.DataFrame(
+        {
+            # pandas marks missing texts by NaN, which polars takes for a number among them.
+            name: [None if is_missing(v) else v for v in values] if _has_texts(values) else values
+            for name, values in columns.items()
+        }
+    )
+
+
+def _has_texts(values: Sequence[Value]) -> bool:
+    return any(isinstance(value, str) for value in values)
