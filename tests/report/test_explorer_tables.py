@@ -164,8 +164,13 @@ def test_tables_of_several_kinds(browser, mixed, tmp_path):
             )
             page.get_by_role("searchbox").fill("color = blue, since > 2020-12-01")
             wanted = (mixed["color"] == "blue") & (mixed["since"] > pd.Timestamp("2020-12-01"))
-            said = page.locator(".search [role=status]").inner_text()
-            assert said.startswith(f"{wanted.sum()} rows found")
+            said = page.locator(".search [role=status]")
+            assert said.inner_text().startswith(f"{wanted.sum()} rows found")
+            page.get_by_role("searchbox").fill("color = BLUE")  # in other letters
+            n_blue = (mixed["color"] == "blue").sum()
+            assert said.inner_text().startswith(f"{n_blue} rows found")
+            page.get_by_role("searchbox").fill("color > blue")
+            assert said.inner_text() == "The levels of color have no order; use = instead of >."
 
 
 @pytest.mark.ci

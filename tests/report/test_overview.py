@@ -377,3 +377,48 @@ def test_long_names_break_where_words_end(patients):
     page = render(collect(model, frame, column_names=names))
     assert "sex&lt;b&gt;_<wbr>at.<wbr>birth" in page
     assert "<b>" not in page
+
+
+def test_a_table_of_one_column_has_no_parts_to_show():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"only": rng.uniform(size=80).round(2)})
+    model = MCVQ(1, 1, likelihood="auto", random_state=0).fit(frame)
+    assert model.parts_.tolist() == [-1]
+    page = render(collect(model, frame))
+    text = " ".join(re.sub(r"<[^>]*>", "", page.split("<script")[0]).split())
+    assert "80 rows, 1 column. " in text
+    assert "No columns depend on each other: each is described by itself." in text
+    assert "No column belongs to part 0." in text
+    assert "0 columns" not in text
+
+
+def test_cells_that_are_as_expected_are_no_anomalies():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(2, size=60), "b": rng.integers(2, size=60)})
+    model = MCVQ(1, 1, likelihood="auto", random_state=0).fit(frame.astype(str))
+    content = collect(model, frame.astype(str))
+    assert content["overview"]["anomalous"] == []
+    page = render(content)
+    assert "No value is rarer in a row like its own than 1 in 20." in page
+    assert "No cell is" in page
+    assert collect(model)["overview"]["anomalous"] is None
+
+
+def test_columns_of_many_levels_leave_room_for_others():
+    """In the table of a part's states, which says how many columns it has."""
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=400)
+    frame = pd.DataFrame({f"a{i}": 9.0 * state + rng.normal(size=400) for i in range(3)})
+    level = np.where(rng.random(400) < 0.5, state, rng.integers(30, size=400))
+    frame["town"] = [f"town {one}" for one in level]
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(frame)
+    content = collect(model, frame)
+    (part,) = content["parts"]
+    assert part["n_profiled"] == part["n_columns"] == 4
+    lines = [line for line in part["profile"] if line["name"].startswith("town")]
+    assert len(lines) == 9
+    assert lines[-1]["name"] == "town = one of 22 others"
+    for j in range(2):
+        assert sum(line["cells"][j]["value"] for line in lines) == pytest.approx(1.0)
+    part["n_profiled"] = 3
+    assert "The 3 columns that the states explain best, of 4." in render(content)

@@ -306,11 +306,14 @@ def number_text(value: float, step: float = 0.0, years: bool = True) -> str:
     ('5', '0.2', '2.3')
     >>> number_text(0.004, step=1.0), number_text(0.04, step=1.0)
     ('0', '0.04')
+    >>> number_text(-0.0)
+    '0'
     """
+    value = value + 0.0  # no minus zero
     if step > 0 and np.isfinite(value):
         decimals = max(round(-np.log10(step)), 1 if abs(value) < 100 else 0)
         rounded = round(value, decimals)
-        value = rounded if rounded or abs(value) < 0.01 * step else value
+        value = rounded + 0.0 if rounded or abs(value) < 0.01 * step else value
     if not np.isfinite(value) or not 1000 <= round(abs(value)) < 10**15:
         return f"{value:.3g}"
     is_year = years and 1900 <= value <= 2100 and value == round(value)

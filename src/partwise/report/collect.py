@@ -52,6 +52,8 @@ from partwise.typing import DataLike, Name
 
 # Limits that keep the page short.
 _SHOWN_COLUMNS = 40
+_SHOWN_LEVELS = 8
+_OTHERS = "one of {} others"
 _LISTED_COLUMNS = 400
 _PICTURES = 48
 
@@ -162,7 +164,7 @@ def collect(
     table = overview(model, seen, rows) if seen is not None and kind == "table" else None
     parts = _parts(seen, kind, shape, stability, rows)
     if rows is not None:
-        anomalous = [] if table is None else [cell["position"] for cell in table["anomalous"]]
+        anomalous = [] if table is None else [cell["position"] for cell in table["anomalous"] or []]
         states = [state for part in parts["parts"] for state in part["states"]]
         named = [position for state in states for _, position in state["rows"]]
         rows.choose(seen, _MAX_ROWS.get(kind, 0), [*anomalous, *named])
@@ -294,6 +296,7 @@ def _part(seen: View, k: int, shown: np.ndarray, shape: tuple[int, int] | None) 
         "vectors": vectors,
         "n_left_out": int(seen.sizes[k]) - len(shown),
         "profile": [],
+        "n_profiled": 0,
         "agreement": None,
         "gate": None,
         "name": seen.part_names[k],
@@ -308,9 +311,13 @@ def _part(seen: View, k: int, shown: np.ndarray, shape: tuple[int, int] | None) 
             picture = seen.masked(k, seen.vectors[k, vector["number"]], sum(limits) / 2)
             vector["picture"] = gray_picture(picture, shape, limits)
     elif schema_of(seen.model) is not None:
+        told = short(features(fitted_of(seen.model), k))
+        kept = list(dict.fromkeys(feature.name for feature in told))[:_SHOWN_COLUMNS]
+        part["n_profiled"] = len(kept)
         part["profile"] = [
             {"name": _name(feature), "cells": [_cell(feature, int(j)) for j in shown]}
-            for feature in short(features(fitted_of(seen.model), k))[:_SHOWN_COLUMNS]
+            for name in kept
+            for feature in _common_levels([one for one in told if one.name == name])
         ]
     else:
         # The columns that the part explains best come first.
@@ -319,6 +326,7 @@ def _part(seen: View, k: int, shown: np.ndarray, shape: tuple[int, int] | None) 
         part["profile"] = [
             {"name": seen.names[d], "cells": row} for d, row in zip(first, cells, strict=True)
         ]
+        part["n_profiled"] = len(first)
     return part
 
 
@@ -352,6 +360,19 @@ def name_of_columns(columns: Sequence[str], every: Sequence[str]) -> str:
 def _words(name: str) -> set[str]:
     """The words of a column's name, at least three letters each."""
     return set(re.findall(r"[^\W\d_]{3,}", name))
+
+
+def _common_levels(own: list[Feature]) -> list[Feature]:
+    """Features of one column; of many levels the most common, and the others together."""
+    if len(own) <= _SHOWN_LEVELS + 1 or any(feature.level is None for feature in own):
+        return own
+    order = np.argsort([-feature.usual for feature in own], kind="stable")
+    rare = [own[i] for i in order[_SHOWN_LEVELS:]]
+    values = np.sum([feature.values for feature in rare], axis=0)
+    usual = sum(feature.usual for feature in rare)
+    away = (values - usual) / max(np.sqrt(usual * (1 - usual)), 1e-9)
+    rest = Feature(own[0].name, _OTHERS.format(len(rare)), values, usual, away, own[0].column)
+    return [*(own[i] for i in sorted(order[:_SHOWN_LEVELS])), rest]
 
 
 def _name(feature: Feature) -> str:

@@ -49,13 +49,14 @@ class Named(TypedDict):
 
 
 class Part(Named):
-    """A part, its columns, and its states or factors."""
+    """A part, its columns, and its states or factors; ``n_profiled`` columns are in the profile."""
 
     number: int
     color: str
     vectors: list[Vector]
     n_left_out: int
     profile: list[ProfileLine]
+    n_profiled: int
     classes: list[list[Cell]]
     agreement: float | None
     gate: str | None
@@ -206,12 +207,12 @@ class AnomalousCell(TypedDict):
 
 
 class Overview(TypedDict):
-    """What an analyst asks of a table first."""
+    """What an analyst asks of a table first; without rows, no anomalous cells are known."""
 
     columns: list[ColumnLine]
     ties: Ties | None
     missing: MissingValues | None
-    anomalous: list[AnomalousCell]
+    anomalous: list[AnomalousCell] | None
 
 
 class Bound(TypedDict):

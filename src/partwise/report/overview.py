@@ -5,6 +5,7 @@ Everything is computed from the rows that the page scores, and written in the us
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -65,6 +66,8 @@ SLIGHTLY = re.compile(r"slightly (?:high|low|late|early) \(([^,()]+(?:,\d{3})*),
 # Anomalous cells in all, and of a column: one with many extreme values would fill the list.
 MAX_ANOMALOUS_CELLS = 25
 MAX_ANOMALOUS_OF_COLUMN = 3
+# A value that one in so many rows like its own would have is not anomalous.
+RAREST_USUAL = 20
 # All pairs of more columns would take longer than the rest of the page: of wider tables, pairs of
 # the columns that their parts explain best.
 MAX_TIED_COLUMNS = 150
@@ -120,7 +123,7 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
         "columns": [_column(seen, d, schema, rows) for d in range(len(seen.names))],
         "ties": _ties(model, seen, schema, coded),
         "missing": None if coded is None else missing_values(seen, schema, coded),
-        "anomalous": [] if rows is None or coded is None else _anomalous(model, seen, rows, coded),
+        "anomalous": None if rows is None else _anomalous(model, seen, rows, rows.coded),
     }
 
 
@@ -323,10 +326,10 @@ def _tied_columns(seen: View, fitted: FittedStates, data: np.ndarray) -> np.ndar
 
 def _anomalous(
     model: BaseEstimator, seen: View, rows: PageRows, coded: np.ndarray
-) -> list[AnomalousCell]:
+) -> list[AnomalousCell] | None:
     """Cells that are much less likely than the rest of their row suggests."""
     if not hasattr(model, "anomalous_cells"):
-        return []
+        return None
     # Without an index, rows are known by their position.
     data = rows.scored
     plain = data.reset_index(drop=True) if hasattr(data, "reset_index") else data
@@ -343,6 +346,8 @@ def _anomalous(
         ),
         strict=True,
     ):
+        if float(np.asarray(surprise)) < math.log(RAREST_USUAL):
+            continue
         d = names[str(name)]
         at = int(rows.scored_index[int(np.asarray(row))])
         out.append(
@@ -378,7 +383,7 @@ def _written(schema: Schema | None, d: int, value: object) -> str:
     column = None if schema is None else schema.columns[d]
     if isinstance(value, int | float | np.number):
         if column is not None and column.decimals:
-            return f"{float(value):,.{column.decimals}f}"
+            return f"{float(value) + 0.0:,.{column.decimals}f}"
         return number_text(float(value), years=column is None or column.are_years)
     if column is not None and column.form == "date":
         return str(value)[: 10 if column.whole else 16].replace("T", " ")

@@ -19,6 +19,7 @@ from partwise.files.atomic import write_atomically
 from partwise.plot.view import percent
 from partwise.report.collect import collect
 from partwise.report.content import Content
+from partwise.report.overview import RAREST_USUAL
 from partwise.stability import PartStability
 from partwise.typing import DataLike, Name, PathLike
 
@@ -119,6 +120,7 @@ def render(content: Content) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["rarest_usual"] = RAREST_USUAL
     environment.filters["count"] = _count
     environment.filters["breakable"] = _breakable
     environment.filters["short"] = _short

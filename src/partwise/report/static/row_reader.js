@@ -43,6 +43,7 @@ class RowReader {
     this.values = new Float64Array(content.names.length).fill(NaN);
     this.listed = new Map(); /* anomalous cells, while the row is as in the data */
     this.cards = content.parts.map((part, k) => this.card(part.color, k));
+    this.cards.forEach((card, k) => (card.element.hidden = !panels.own[k].length));
     if (panels.own[content.parts.length].length) this.cards.push(this.card("#808080", content.parts.length));
     this.classes = h("div", {});
     const heading = newId("row");
@@ -179,7 +180,7 @@ class RowReader {
       rare.length ? `Anomalous ${rare.length > 1 ? "cells" : "cell"}: ${rare.join(", ")}.` : "",
       anomalous.length ? `Anomalous ${anomalous.length > 1 ? "parts" : "part"}: ${anomalous.map((k) => this.page.partNames.get(k)).join("; ")}.` : "",
       missing ? `${plural(missing, "cell")} missing; imputed values are underlined.` : "No cell is missing.",
-      `Underlined in red: ${content.overview.anomalous.length ? "anomalous cells, with what the list above expects, and " : ""}values at least 20 times less likely than the most likely one in this state.`,
+      `Underlined in red: ${content.overview.anomalous?.length ? "anomalous cells, with what the list above expects, and " : ""}values at least 20 times less likely than the most likely one in this state.`,
     ].filter(Boolean).join(" ");
     if (!content.classes.length) return;
     const shares = model.classes(this.values, found);

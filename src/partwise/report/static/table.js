@@ -67,7 +67,7 @@ class TablePanels {
   /* Cells of a row in the list of anomalous cells, by column. */
   listed(i) {
     const position = this.page.rows.positions[i];
-    return new Map(this.page.content.overview.anomalous.filter((cell) => cell.position === position).map((cell) => [cell.column, cell]));
+    return new Map((this.page.content.overview.anomalous ?? []).filter((cell) => cell.position === position).map((cell) => [cell.column, cell]));
   }
 
   choose(i) {
@@ -122,6 +122,14 @@ class Terms {
     return this.offset === undefined ? number : Math.log(number + this.offset);
   }
 
+  /* The same; levels may be in other letters, large or small. */
+  find(text) {
+    const value = this.read(text);
+    if (!this.names || !Number.isNaN(value)) return value;
+    const found = this.names.filter((name) => name.toLowerCase() === text.toLowerCase());
+    return found.length === 1 ? this.read(found[0]) : NaN;
+  }
+
   field(attributes, onchange) {
     if (!this.names) return h("input", { ...attributes, type: this.date ?? (this.span ? "text" : "number"), step: "any", placeholder: "missing", oninput: onchange });
     const options = ["", ...this.names].map((name) => h("option", { value: name }, name || "missing"));
@@ -149,12 +157,13 @@ class HeatMap {
     this.at = { row: 0, column: 0 };
     this.status = statusLine({ class: "sr" });
     this.count = h("p", { class: "soft" });
+    const used = [...content.parts.keys()].filter((k) => panels.own[k].length);
     this.order = h(
       "select",
       { "aria-label": "Order of the rows", onchange: () => this.sort() },
       h("option", { value: "given" }, "their place in the data"),
-      content.parts.map((_, k) => h("option", { value: `part${k}` }, `${model.noun === "state" ? "state" : "first factor"} of part ${k}`)),
-      panels.sorted[0] ? content.parts.map((_, k) => h("option", { value: `score${k}` }, `anomaly score of part ${k}`)) : null,
+      used.map((k) => h("option", { value: `part${k}` }, `${model.noun === "state" ? "state" : "first factor"} of part ${k}`)),
+      panels.sorted[0] ? used.map((k) => h("option", { value: `score${k}` }, `anomaly score of part ${k}`)) : null,
     );
     const nouns = { part: model.noun === "state" ? "state of" : "first factor of", score: "anomaly score of" };
     for (const option of this.order.options) {
@@ -202,7 +211,7 @@ class HeatMap {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     this.chosen = 0;
     this.units = this.measure();
-    this.order.value = content.parts.length ? "part0" : "given";
+    this.order.value = used.length ? `part${used[0]}` : "given";
     this.found = null;
     this.sort();
   }
@@ -411,9 +420,13 @@ function matcher(text, { content, terms }) {
       return () => false;
     }
     if (sign === "=" && wanted === "missing") return (_, row) => Number.isNaN(row[column]);
-    const value = terms[column].read(wanted);
+    const { names, ordered } = terms[column];
+    if (names && !ordered && sign !== "=") {
+      problem = `The levels of ${content.names[column]} have no order; use = instead of ${sign}.`;
+      return () => false;
+    }
+    const value = terms[column].find(wanted);
     if (Number.isNaN(value)) {
-      const { names } = terms[column];
       problem = `"${wanted}" is not a value of ${content.names[column]}${names ? `; its levels are ${names.slice(0, 6).join(", ")}${names.length > 6 ? ", …" : ""}` : ""}.`;
       return () => false;
     }
