@@ -157,6 +157,17 @@ ODD = {
     "no text": ([None] * N, "no values.* returned unchanged", "ignored"),
     "constant": ([3.5] * N, "constant", "gaussian"),
     "one level": (["x"] * N, "constant", "categorical"),
+    "one text or missing": (["x", None] * (N // 2), "missing values are imputed", "categorical"),
+    "one number or missing": ([1, None] * (N // 2), "missing values are imputed", "gaussian"),
+    "a code of missing": ([-99, *np.arange(1.5, N + 0.5)], "-99 is far from all", "gaussian"),
+    "two codes": ([*np.arange(20.5, 58.5), 888.88, 999.99], "is far from all", "gaussian"),
+    "a date of missing": (
+        pd.to_datetime(["9999-12-31", *pd.date_range("2020-01-01", periods=N - 1)]),
+        "9999-12-31 is far",
+        "gaussian",
+    ),
+    "two numbers": ([f"{i % 20 + 110}/{i % 20 + 70}" for i in range(N)], "form", "categorical"),
+    "long units": ([f"{i % 20} metres" for i in range(N)], "form", "categorical"),
     "identifier": (range(100, 100 + N), "identifier", "ignored"),
     "free text": ([f"text {i}" for i in range(N)], "hardly repeats", "ignored"),
     "objects": ([[i] for i in range(N)], "objects that are not", "ignored"),
@@ -173,9 +184,23 @@ def test_odd_columns_are_named_with_what_was_done(case):
     values, text, kind = ODD[case]
     with pytest.warns(UserWarning, match=f"'odd': .*{text}") as said:
         schema = Schema.learn(column_of(list(values)), "auto")
-    assert len(said) == 1
+    assert len(said) == (2 if case == "two codes" else 1)
     assert schema.columns[1].kind == kind
     assert schema.columns[0].kind != "ignored"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"E{i % 20}.9" for i in range(N)],  # codes of diseases
+        ["12-15", "16-20", "21-30", "31-40"] * (N // 4),  # levels
+        [-5.0, *np.arange(1.0, N)],
+        [*np.arange(0.0, 97.0, 2.5), 99.0],  # the last one of many
+    ],
+)
+def test_codes_levels_and_usual_numbers_need_no_word(values, recwarn):
+    Schema.learn(column_of(values), "auto")
+    assert not [str(said.message) for said in recwarn if "differ" not in str(said.message)]
 
 
 def test_equal_names_are_told_apart():

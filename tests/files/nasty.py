@@ -230,7 +230,7 @@ NASTY = [
     Nasty(
         "digits of several scripts",
         "who;n\nx;1.5\ny;٣\n",
-        refused="line 3: column 'n' holds '٣', which cannot be read like its other values",
+        refused="line 3: column 'n' holds '٣', whose digits are not 0 to 9; write '3'",
     ),
     Nasty(
         "dashes as minus signs",
@@ -355,12 +355,12 @@ NASTY = [
     Nasty(
         "a second line of questions",
         "q1,q2\nHow old are you?,Do you smoke?\n34,yes\n45,no\n",
-        refused="line 2: column 'q1' holds 'How old are you.' above numbers, as a second line",
+        refused="line 2: column 'q1' holds 'How old are you.' above its values, as a second line",
     ),
     Nasty(
         "a second line of units",
         "t,x,word\ns,°C,\n1,20.5,a\n2,20.6,b\n",
-        refused="line 2: column 't' holds 's' above numbers",
+        refused="line 2: column 't' holds 's' above its values",
     ),
     Nasty(
         "a row of totals",

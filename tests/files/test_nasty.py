@@ -11,8 +11,9 @@ from partwise.files import read_data
 from partwise.files.frames import write_filled, write_table
 from tests.files.nasty import NASTY
 from tests.files.nasty_times import TIMES
+from tests.files.nasty_wild import WILD
 
-CASES = [*NASTY, *TIMES]
+CASES = [*NASTY, *TIMES, *WILD]
 
 # Tested beside the text reader.
 pytestmark = pytest.mark.filterwarnings("ignore:.* has several columns of the same name")

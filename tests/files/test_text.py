@@ -233,7 +233,7 @@ def test_arrays_that_cannot_be_read(tmp_path):
         book.writestr("xl/workbook.xml", "<workbook/>")
     for name, complaint in {
         "t.csv.gz": "is compressed; unpack it",
-        "book.xlsx": r"no array; save a workbook's table as \.csv",
+        "book.xlsx": r"is a workbook; save its table as \.csv",
         "many.npz": "arrays a, b",
         "flat.npy": "one row per sample",
         "words.npy": "table of numbers",

@@ -7,6 +7,7 @@ message names the options that do.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,7 +18,14 @@ import polars as pl
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.decide_dates import check_spans, check_words, check_years, compact_dates, dates
-from partwise.data.decide_numbers import NUMERIC, check_powers, grid, numbers
+from partwise.data.decide_numbers import (
+    NUMERIC,
+    are_probably_missing,
+    check_digits,
+    check_powers,
+    grid,
+    numbers,
+)
 from partwise.data.forms import DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
 from partwise.data.frames import shortened
 from partwise.data.text_options import (
@@ -46,6 +54,18 @@ _CODE = r"^(?:0\d+|\+\d{9,15})$"
 _SIGNS = {".": "points", ",": "commas", "'": "apostrophes", "’": "apostrophes"}
 _PAIRS = ({"yes", "no"}, {"true", "false"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
 _YES_OR_NO = frozenset[str]().union(*_PAIRS)
+# Blanks and invisible characters that nobody sees in a word.
+_LEFT_OUT = re.compile(r"(?<=\s)\s+|[\u200b-\u200d\u2060\ufeff\u00ad]")
+# Names of rows that sum up others.
+SUMMARY = re.compile(
+    r"(?i)(?:(?:grand |sub-?)?totals?|sums?|means?|averages?|medians?|(?:gesamt|zwischen)?summe"
+    r"|gesamt|insgesamt|mittelwert|durchschnitt|somme|moyenne|totale|media|promedio|suma|soma"
+    r"|totaal|summa|合計|总计):?"
+)
+# What spreadsheets make of MAR1, 2-3 and the like.
+_SHEET_DATE = re.compile(
+    r"\d{1,2}-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mrz|Mai|Okt|Dez)\.?"
+)
 _SPANS = ("hours and minutes", "minutes and seconds")
 
 
@@ -84,7 +104,7 @@ def read_columns(
     held, is_number, is_whole = (grid(one.is_not_null(), n) for one in (long, number, whole))
     thousand, coded, dotted, digits = (
         grid(long.str.contains(pattern), n)
-        for pattern in (_THOUSAND, _CODE, r"\.\d", r"^[+-]?\d+$")
+        for pattern in (_THOUSAND, _CODE, r"\.\d", r"^[+-]?[0-9]+$")
     )
     # Integers that are too long for a number are names, too: a float would change their digits.
     coded |= digits & ~is_whole & (digits | ~held).all(axis=1, keepdims=True)
@@ -107,11 +127,12 @@ def read_columns(
                 days = None if name in options.numbers else compact_dates(text, held[i], own)
             form = NumberForm() if days is None else days
             signs |= {"."} if dotted[i].any() else set()
-            if days is None and not dotted[i].any() and name not in options.numbers:
+            are_whole = (is_whole[i] | ~held[i]).all()
+            if days is None and not (are_whole or dotted[i].any() or name in options.numbers):
                 with about(name):
                     check_powers(text, int(held[i].sum()), name)
             if days is None:
-                read = whole if (is_whole[i] | ~held[i]).all() else number
+                read = whole if are_whole else number
                 text = read.slice(i * n, n).alias(name)
         else:
             with about(name):
@@ -204,8 +225,6 @@ def _notes(name: str, form: Form, values: pl.Series) -> list[str]:
         return [f"{shortened(name)} holds durations ({_SPANS[form.in_minutes]})"]
     if isinstance(form, DateForm) and form.kind is pl.Time:
         return [f"{shortened(name)} holds times of day (or use --duration)"]
-    if isinstance(form, DateForm) and form.of_months:
-        return [f"{shortened(name)} holds months"]
     if isinstance(form, DateForm):
         return _date_notes(name, form, values)
     if not isinstance(form, NumberForm):
@@ -223,7 +242,9 @@ def _notes(name: str, form: Form, values: pl.Series) -> list[str]:
 
 def _date_notes(name: str, form: DateForm, values: pl.Series) -> list[str]:
     out = list[str]()
-    if "%Y-%m" not in form.pattern:
+    if form.period:
+        out.append(f"{shortened(name)} holds {form.period}")
+    elif "%Y-%m" not in form.pattern and "%G" not in form.pattern:
         shown = {"%d": "day", "%m": "month", "%b": "month", "%B": "month"}
         order = shown.get(form.pattern[:2], "year")
         out.append(f"dates in {shortened(name)} have the {order} first")
@@ -234,7 +255,7 @@ def _date_notes(name: str, form: DateForm, values: pl.Series) -> list[str]:
 
 
 def _word_notes(name: str, values: pl.Series) -> list[str]:
-    """A note on categories that mean the same: in upper and lower case, or yes and true."""
+    """Notes on categories that mean the same, nothing, a sum, or a date of a spreadsheet."""
     found = values.unique()
     if len(found) > _MAX_CATEGORIES:
         return []
@@ -242,14 +263,33 @@ def _word_notes(name: str, values: pl.Series) -> list[str]:
     small = [word.lower() for word in words]
     if words and _YES_OR_NO.issuperset(small) and not any(set(small) <= pair for pair in _PAIRS):
         return [f"{shortened(name)} has several words for yes and no: {', '.join(words)}"]
-    if len(set(small)) == len(small):
-        return []
-    twice = next(word for word, n in Counter(small).items() if n > 1)
-    same = [word for word in words if word.lower() == twice]
-    return [
-        f"{shortened(name)} has values that differ only in capital letters, such as "
-        f"{shortened(same[0])} and {shortened(same[1])}"
-    ]
+    out = list[str]()
+    alike = [_LEFT_OUT.sub("", unicodedata.normalize("NFKC", word).casefold()) for word in words]
+    if len(set(alike)) < len(alike):
+        twice = next(word for word, n in Counter(alike).items() if n > 1)
+        same = [word for word, one in zip(words, alike, strict=True) if one == twice]
+        what = "capital letters" if len(set(small)) < len(small) else "blanks or accents"
+        out.append(
+            f"{shortened(name)} has values that differ only in {what}, such as "
+            f"{shortened(same[0])} and {shortened(same[1])}"
+        )
+    marks = [word for word in words if are_probably_missing([word])]
+    others = [word for word in words if word not in marks]
+    if others and marks and all(re.search(r"\w", word) for word in others):
+        out.append(
+            f"{shortened(marks[0])} in {shortened(name)} is taken as a category (--missing "
+            f"{shortened(marks[0])}: it means missing)"
+        )
+    sums = [word for word in words if SUMMARY.fullmatch(word)]
+    if sums and len(words) > 2:
+        out.append(f"rows with {shortened(sums[0])} in {shortened(name)} may sum up others")
+    dates = [word for word in words if _SHEET_DATE.fullmatch(word)]
+    if 0 < len(dates) < len(words):
+        out.append(
+            f"{shortened(dates[0])} in {shortened(name)} may be a date that a spreadsheet made of "
+            "another text"
+        )
+    return out
 
 
 def _decided(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open:
@@ -265,6 +305,7 @@ def _decided(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open:
         if found is not None:
             return found
     check_words(text, looked[0], len(rows), own.name)
+    check_digits(text, looked, own.name)
     if any(NUMERIC.match(cell) for cell in looked):
         return numbers(text, held, own) or TextForm()
     return TextForm()
@@ -322,6 +363,6 @@ def _settled(
 
 def _shown_order(form: Form | Open) -> set[str]:
     """Whether day or month is first in a column of dates, if it is unambiguous."""
-    if not isinstance(form, DateForm) or form.pattern[2:3] not in ("/", "-") or form.of_months:
+    if not isinstance(form, DateForm) or form.pattern[2:3] not in ("/", "-") or form.period:
         return set()
     return {form.pattern[1]} & {"d", "m"}

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date
 
 import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.data.decide_numbers import MOSTLY
+from partwise.data.decide_numbers import MOSTLY, check_first
 from partwise.data.forms import DateForm, Form, SpanForm
 from partwise.data.frames import shortened
 from partwise.data.text_options import ColumnOptions, Doubt, Open
 
 # Values that are needed to take numbers of eight digits for dates.
 _MIN_COMPACT = 7
-_COMPACT = {"ymd": "%Y%m%d", "dmy": "%d%m%Y", "mdy": "%m%d%Y", "ym": "%Y%m"}
+_COMPACT = {
+    8: {"ymd": "%Y%m%d", "dmy": "%d%m%Y", "mdy": "%m%d%Y"},
+    6: {"ym": "%Y%m"},
+    12: {"ymd": "%Y%m%d%H%M"},
+    14: {"ymd": "%Y%m%d%H%M%S"},
+}
 # Years of two digits are those of one century, or of two around a gap of at least so many years.
 _MIN_GAP = 20
 # Where programs disagree about the century: spreadsheets take 30 for 1930, and POSIX takes 68 for
@@ -25,21 +29,31 @@ _MIN_GAP = 20
 _DISPUTED = range(2030, 2069)
 
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[AaPp](?:[Mm]|\.[Mm]\.))?"
-_ZONE = r"(?:\s?(?:Z|[+-]\d\d:?\d\d))?"
+_ZONE = r"(?:\s?(?:(?:GMT|UTC)?[+-]\d\d?(?::?\d\d)?|Z|[A-Z]{3,4}))?"
 _DATE = re.compile(r"^(\d{1,4})([./-])\d{1,2}\2(\d{1,4})" + rf"(?:(T|,?\s)({_CLOCK})({_ZONE}))?$")
 _NAMED_DATE = re.compile(
-    r"^(?:\d{1,2}(\.?[ -])[A-Za-z]{3,9}(\.?,?[ -])(\d{4}|\d\d)"
+    r"^(?:\d{1,2}(\.?[ /-]|)[A-Za-z]{3,9}(\.?,?[ /-]|)(\d{4}|\d\d)"
     r"|([A-Za-z]{3,9})(\.?) \d{1,2}(,?) \d{4})"
-    rf"(?:(T|,?\s)({_CLOCK}))?$"
+    rf"(?:(T|,?\s|:)({_CLOCK})({_ZONE}))?$"
 )
 _MARKED_DATE = re.compile(r"^\d{4}([年년])\d{1,2}([月월])\d{1,2}([日일])$")
 _TIME = re.compile(rf"^({_CLOCK})$")
 _MONTH = re.compile(r"^(?:0?[1-9]|1[0-2])\.(?:19|20)\d\d$")
-_OTHER_MONTHS = {
-    re.compile(r"^\d{1,2}([/-])(?:19|20)\d\d$"): "%m{0}%Y",
-    re.compile(r"^(?:19|20)\d\d([/-])\d\d$"): "%Y{0}%m",
-    re.compile(r"^[A-Za-z]{3}([ -])(?:19|20)\d\d$"): "%b{0}%Y",
+# Other shapes: patterns, in which the shape's group stands, and periods of dates without days.
+_SHAPES = {
+    re.compile(r"^\d{1,2}([/-])(?:19|20)\d\d$"): ("%m{0}%Y", "months"),
+    re.compile(r"^(?:19|20)\d\d([/M-])\d\d$"): ("%Y{0}%m", "months"),
+    re.compile(r"^[A-Za-z]{3,9}([ -])(?:19|20)\d\d$"): ("%b{0}%Y", "months"),
+    re.compile(r"^[A-Za-z]{3,9}(-| ?['’])\d\d$"): ("%b{0}%y", "months"),
+    re.compile(r"^(?:19|20)\d\d([ -]?)Q[1-4]$"): ("%Y{0}Q%m", "quarters"),
+    re.compile(r"^Q[1-4]([ /-]?)(?:19|20)\d\d$"): ("Q%m{0}%Y", "quarters"),
+    re.compile(r"^Q[1-4]([ /-]| ?['’])\d\d$"): ("Q%m{0}%y", "quarters"),
+    re.compile(r"^(?:19|20)\d\d(-?)W\d\d$"): ("%G{0}W%V", "weeks"),
+    re.compile(r"^(?:19|20)\d\d-W\d\d(-)[1-7]$"): ("%G-W%V{0}%u", ""),
+    re.compile(r"^(?:19|20)\d{6}T\d{6}(Z?)$"): ("%Y%m%dT%H%M%S{0}", ""),
 }
+# A school year or a season, as 2019/20, is no month.
+_SEASON = r"^\d\d(\d\d)[/-](\d\d)$"
 # Months in English, German, French, Spanish, Italian, Portuguese and Dutch by their first letters.
 _MONTHS = (
     "(?:jan|ene|gen|feb|fév|fev|mar|mär|mrz|maa|apr|avr|abr|may|mai|mei|mag|maj|jun|juin|giu|jul"
@@ -47,9 +61,9 @@ _MONTHS = (
 )
 _WORDED = re.compile(
     r"^(?i:(?:[a-zà-ÿ]{2,10}\.?,? )?"
-    rf"(?:\d{{1,2}}(?:\.|st|nd|rd|th|er|º)?[ .-]*(?:de )?{_MONTHS}\.?,?[ .-]*(?:de )?"
-    rf"(?:\d{{4}}|\d\d)|{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}})"
-    r"(?:[ ,T].{0,15})?)$"
+    rf"(?:\d{{1,2}}(?:\.|st|nd|rd|th|er|º)?[ ./-]*(?:de )?{_MONTHS}\.?,?[ ./-]*(?:de )?"
+    rf"(?:\d{{4}}|\d\d)|{_MONTHS}\.? {{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?(?: [\d:]+)? \d{{4}})"
+    r"(?:[ ,T:].{0,40})?)$"
 )
 _SPAN = r"^\d{1,9}:[0-5]\d(:[0-5]\d)?$"
 # With fractions of seconds, where the user says what durations are.
@@ -64,11 +78,12 @@ def dates(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | Open
     """The form of dates or times like a cell, if it fits all n values; else None."""
     if _TIME.match(cell) or re.match(_SPANS.get(own.duration, _SPAN), cell):
         return _times(text, cell, n, own)
-    for shape, pattern in _OTHER_MONTHS.items():
+    for shape, (pattern, period) in _SHAPES.items():
         if match := shape.match(cell):
-            months = DateForm(pattern.format(match[1]), pl.Date, of_months=True)
-            fits = text.str.contains(shape.pattern).sum() == n == months.read(text).count()
-            return months if fits else None
+            if text.str.contains("[A-Za-z]{4}").any():
+                pattern = pattern.replace("%b", "%B")
+            form = DateForm(pattern.format(match[1]), _kind(pattern), period=period)
+            return _shaped_like(shape.pattern, text, n, form, own)
     candidates = _patterns(cell)
     if not candidates:
         return None
@@ -94,6 +109,26 @@ def dates(text: pl.Series, cell: str, n: int, own: ColumnOptions) -> Form | Open
         return found[first]
     differ = (values[first] != values[others[0]]).fill_null(False)
     return Open({order: found[order] for order in (first, *others)}, int(differ.arg_max() or 0))
+
+
+def _shaped_like(
+    shape: str, text: pl.Series, n: int, form: DateForm, own: ColumnOptions
+) -> Form | None:
+    """The form, if all n values have that shape."""
+    read = form.read(text.set(~text.str.contains(shape).fill_null(False), None))
+    if form.pattern.startswith("%Y") and form.period == "months" and _are_seasons(text):
+        return None
+    if read.count() < n:
+        _check_dates(text, read, n, own.name)
+        return None
+    return replace(form, first_year=_first_year(form, text, own))
+
+
+def _are_seasons(text: pl.Series) -> bool:
+    """Whether different texts are all two years that follow each other, as 2019/20 and 2020/21."""
+    years = text.drop_nulls().unique().str.extract_groups(_SEASON).struct.unnest()
+    one, two = (column.cast(pl.Int64) for column in years.get_columns())
+    return len(one) > 1 and ((one + 1) % 100 == two).sum() == len(one)
 
 
 def check_words(text: pl.Series, cell: str, n: int, name: str) -> None:
@@ -161,6 +196,8 @@ def _check_dates(text: pl.Series, dates: pl.Series, n: int, name: str) -> None:
     """Refuse columns in which most values are dates, but not all."""
     if not dates.count():
         return
+    held, fits = (one.is_not_null().to_numpy() for one in (text, dates))
+    check_first(text, held, fits, name)
     cell = text[int(dates.is_not_null().arg_max() or 0)]
     # 1.2.10 may be a date, and may be the version of a program.
     if dates.count() < (0.5 if re.search(r"\d{4}", cell) else MOSTLY) * n:
@@ -196,6 +233,10 @@ def _variants(pattern: str, after: str) -> list[tuple[str, str]]:
 _Kind = type[pl.Date | pl.Datetime | pl.Time]
 
 
+def _kind(pattern: str) -> _Kind:
+    return pl.Datetime if "%H" in pattern else pl.Date
+
+
 def _patterns(cell: str) -> dict[str, tuple[str, _Kind, str]]:
     """Possible date patterns of a cell, by the order of day, month and year."""
     after = ""
@@ -214,7 +255,8 @@ def _patterns(cell: str) -> dict[str, tuple[str, _Kind, str]]:
         days = {order: mark.join(codes[letter] for letter in order) for order in orders}
         after = zone or ""
     elif match := _NAMED_DATE.match(cell):
-        one, two, last, month, dot, comma, joint, clock = match.groups()
+        one, two, last, month, dot, comma, joint, clock, zone = match.groups()
+        after = zone or ""
         name = "%B" if len(max(re.findall("[A-Za-z]+", cell), key=len)) > 3 else "%b"
         if month:
             days = {"named": f"{name}{dot} %d{comma} %Y"}
@@ -247,7 +289,7 @@ def compact_dates(text: pl.Series, held: Array, own: ColumnOptions) -> DateForm 
     first = text[row]
     if own.decimal is None and _MONTH.match(first) and text.str.contains(_MONTH.pattern).all():
         if text.str.starts_with("0").any():
-            return DateForm("%m.%Y", pl.Date, of_months=True)
+            return DateForm("%m.%Y", pl.Date, period="months")
         raise Doubt(
             row,
             f"column {shortened(own.name)} holds {shortened(first)}, a number or a month; use "
@@ -257,12 +299,11 @@ def compact_dates(text: pl.Series, held: Array, own: ColumnOptions) -> DateForm 
     if n < _MIN_COMPACT or not first.isdecimal():
         return None
     found = dict[str, DateForm]()
-    for order, pattern in _COMPACT.items():
-        form = DateForm(pattern, pl.Date, of_months=pattern == "%Y%m")
-        if len(first) == (6 if form.of_months else 8) and own.order in (None, order):
-            likely = form.read(text).is_between(date(1900, 1, 1), date(2100, 1, 1))
-            if likely.sum() == n:
-                found[order] = form
+    for order, pattern in _COMPACT.get(len(first), {}).items():
+        form = DateForm(pattern, _kind(pattern), period="months" if order == "ym" else "")
+        likely = form.read(text).dt.year().is_between(1900, 2099)
+        if own.order in (None, order) and likely.sum() == n:
+            found[order] = form
     days = {order: form.read(text) for order, form in found.items()}
     usual = next(iter(found), "")
     others = [order for order in found if not days[order].equals(days[usual])]

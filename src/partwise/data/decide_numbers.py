@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,12 +32,13 @@ NUMERIC = re.compile(
     rf"^[(+\-{MINUS}\s]*(\D{{1,3}}\.?)?[+\-{MINUS}\s]*[.,]?\d[\d.,'’\s]*"
     rf"(?:[eE][+-]?\d+)?\D{{0,5}}$"
 )
-# Numbers below a first word that is taken for a name.
-_MIN_BELOW = 2
+# Rows of names and units, and values below for each of them.
+_MAX_NAMES, _MIN_BELOW = 3, 2
 # Distinct numbers up to which a column may have levels, some of them with a sign, such as 3+.
 _MAX_LEVELS = 10
 # Distinct texts beside numbers that may mean missing, and distinct units that are not codes.
 _MAX_MARKS, _MAX_UNITS = 3, 5
+_MAX_WORDS = 27  # Stata's marks of missing values
 # Limits of detection, numbers with stars, and numbers with their errors.
 _QUALIFIED = (
     r"^(?:[<>≤≥~≈]=?\s?[+-]?[\d.,]*\d"
@@ -43,7 +46,7 @@ _QUALIFIED = (
 )
 # Marks without letters and digits, and words that are not in `MISSING` for their small letters.
 _PROBABLY_MISSING = re.compile(
-    r"[^\w\s<>=+]+|_+|(?i:n\.?/?[ad]\.?|k\.\s?a\.|s\.?d\.?|nan|none|nil|null|missing|unknown)"
+    r"[^\w\s<>=+]+|_+|\.[a-z]|(?i:n\.?/?[ad]\.?|k\.\s?a\.|s\.?d\.?|nan|none|nil|null|missing|unknown)"
 )
 
 
@@ -57,7 +60,7 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     is_amount = core.str.contains(r"[.,]\d\d$") & (outer + inner == "") & opened.is_null()
     fits &= ~is_last | is_amount
     mask = grid(fits, len(text))[0]
-    _check_first(text, held, mask, own.name)
+    check_first(text, held, mask, own.name)
     _check_most(text, held, mask, own.name)
     if fits.sum() < held.sum():
         kinds = (before + after).str.strip_chars().filter(fits.fill_null(False))
@@ -109,15 +112,43 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     return Open(dict(found), int(np.argmax(differ)))
 
 
+def are_probably_missing(words: Sequence[str]) -> bool:
+    """Whether words beside numbers, which are few, probably mean missing."""
+    fit = (_PROBABLY_MISSING.fullmatch(word) for word in words)
+    return len(words) <= _MAX_WORDS and all(fit)
+
+
 def check_powers(text: pl.Series, n: int, name: str) -> None:
-    """Refuse numbers that are all like 1e5, which may be codes."""
-    row = int(text.is_not_null().arg_max() or 0)
-    if text.str.contains(r"^\d+[eE]\d+$").sum() == n > 1:
+    """Refuse numbers like 1e5, which may be codes: programs write 1e+05."""
+    like_codes = text.str.contains(r"^\d+[eE]\d+$").fill_null(False)
+    row = int(like_codes.arg_max() or 0)
+    if n > 1 and like_codes.any() and not text.str.contains(r"[eE][+-]").any():
         raise Doubt(
             row,
             f"column {shortened(name)} holds {shortened(text[row])}, a number or a code; use "
             f"--kind {shortened(name + '=gaussian')} or --kind {shortened(name + '=categorical')}.",
         )
+
+
+def check_digits(text: pl.Series, cells: Sequence[str], name: str) -> None:
+    """Refuse numbers in digits of other scripts, or wide ones; ``cells`` are some of the text."""
+    plain = [_in_ascii(cell) for cell in cells]
+    if plain == list(cells) or not all(NUMERIC.match(cell) for cell in plain):
+        return
+    i = next(i for i, cell in enumerate(cells) if cell != plain[i])
+    raise Doubt(
+        int((text == cells[i]).arg_max() or 0),
+        f"column {shortened(name)} holds {shortened(cells[i])}, whose digits are not 0 to 9; "
+        f"write {shortened(plain[i])}, or use --kind {shortened(name + '=categorical')}.",
+    )
+
+
+def _in_ascii(cell: str) -> str:
+    """A text with the usual digits, and the usual marks between them."""
+    if cell.isascii() or not any(char.isdecimal() and not char.isascii() for char in cell):
+        return cell
+    wide = unicodedata.normalize("NFKC", cell).translate({0x066B: ".", 0x066C: ","})
+    return "".join(str(unicodedata.decimal(char, char)) for char in wide)
 
 
 def _number_of(decimal: str, groups: str) -> str:
@@ -200,14 +231,17 @@ def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
     )
 
 
-def _check_first(text: pl.Series, held: Array, fits: Array, name: str) -> None:
-    """Refuse a word in the first row above nothing but numbers: a second row of names, or units."""
-    is_word = bool(held[0]) and not fits[0] and re.search(r"[^\W\d_]", text[0]) is not None
-    if is_word and fits.sum() == held.sum() - 1 >= _MIN_BELOW:
+def check_first(text: pl.Series, held: Array, fits: Array, name: str) -> None:
+    """Refuse words in the first rows above nothing but values: more rows of names, or units."""
+    n, n_fit = int(held.sum() - fits.sum()), int(fits.sum())
+    if not (0 < n <= _MAX_NAMES and n_fit >= _MIN_BELOW * n and held[:n].all()):
+        return
+    if not fits[:n].any() and re.search(r"[^\W\d_]", text[0]) is not None:
+        line = "this line" if n == 1 else f"these {n} lines"
         raise Doubt(
             0,
-            f"column {shortened(name)} holds {shortened(text[0])} above numbers, as a second line "
-            f"of names or units does; remove this line, or use --missing {shortened(text[0])} or "
+            f"column {shortened(name)} holds {shortened(text[0])} above its values, as a second "
+            f"line of names or units does; remove {line}, or use --missing {shortened(text[0])} or "
             f"--kind {shortened(name + '=categorical')}.",
         )
 
@@ -227,7 +261,7 @@ def _check_others(text: pl.Series, core: pl.Series, held: Array, fits: Array, na
             f"--missing {cell} or --kind {kind}.",
         )
     few = len(words) <= _MAX_MARKS
-    missing = few and all(_PROBABLY_MISSING.fullmatch(word) for word in words)
+    missing = are_probably_missing(words.head(_MAX_WORDS + 1).to_list())
     if missing or (few and measured and 2 * fits.sum() >= held.sum()):
         raise Doubt(
             row,

@@ -19,6 +19,11 @@ _POWER = r"\d[.,]?([eE])[+-]?(\d+)$"
 _HALF = r"([AaPp])\.([Mm])\."  # of the day
 _FRACTION = r"(:\d\d),(\d)"  # of a second, with a decimal comma
 _SIGNIFICANT = 15  # decimal digits of a float
+# Quarters as polars reads them: by their first months; and months as quarters.
+_FIRST_MONTHS = {f"Q{quarter}": f"Q{3 * quarter - 2:02}" for quarter in range(1, 5)}
+_QUARTERS = {f"Q{month:02}": f"Q{(month + 2) // 3}" for month in range(1, 13)}
+# What a period lacks of a date: months and quarters a first day, weeks a Monday.
+_FIRST_DAYS = {"months": ("01 ", "%d "), "quarters": ("01 ", "%d "), "weeks": ("1 ", "%u ")}
 
 
 class Form(Protocol):
@@ -160,7 +165,7 @@ class DateForm:
     pattern: str
     kind: type[pl.Date | pl.Datetime | pl.Time]
     after: str = ""  # Z, or a common offset from UTC
-    of_months: bool = False  # months without days; read as the first day
+    period: str = ""  # of dates without days: months, quarters or weeks; read as the first day
     first_year: int | None = None  # of the hundred to which years of two digits belong, if known
 
     @property
@@ -171,11 +176,15 @@ class DateForm:
     def read(self, text: pl.Series) -> pl.Series:
         """Read dates; null where a text is not a date."""
         text = text.str.strip_suffix(self.after) if self.after else text
-        if self.of_months:
-            return ("01 " + text).str.strptime(self.kind, f"%d {self.pattern}", strict=False)
+        pattern = self.pattern
+        if self.period:
+            first, code = _FIRST_DAYS[self.period]
+            text, pattern = first + text, code + pattern
+        if self.period == "quarters":
+            text = text.str.replace_many(_FIRST_MONTHS)
         text = text.str.replace(_HALF, "$1$2") if "%p" in self.pattern else text
         text = text.str.replace(_FRACTION, "$1.$2") if "%.f" in self.pattern else text
-        dates = text.str.strptime(self.kind, self.pattern, strict=False)
+        dates = text.str.strptime(self.kind, pattern, strict=False)
         if self.first_year is None:
             return dates
         frame = pl.DataFrame([dates.alias("date")])
@@ -189,7 +198,7 @@ class DateForm:
         """Write dates, with leading zeros if the texts have them."""
         like, pattern = like.drop_nulls(), self.pattern
         day = like.str.replace(_TIME, "").str.replace_all(r"\d{4}", "")
-        if day.str.contains(_ALONE).any():
+        if self.period != "quarters" and day.str.contains(_ALONE).any():
             pattern = pattern.replace("%d", "%-d").replace("%m", "%-m")
         if like.str.contains(r"(^|\D)\d:\d\d").any():
             pattern = pattern.replace("%H", "%-H").replace("%I", "%-I")
@@ -203,7 +212,12 @@ class DateForm:
             text = text.str.replace(r"(:\d\d)\.(\d)", "$1,$2")
         if like.str.contains(_HALF).any():
             text = text.str.replace("([AaPp])([Mm])", "$1.$2.")
-        return text.str.to_uppercase() if (like.str.to_uppercase() == like).all() else text
+        if self.period == "quarters":
+            text = text.str.replace_many(_QUARTERS)
+        for recased in (text.str.to_uppercase, text.str.to_lowercase):
+            if (getattr(like.str, recased.__name__)() == like).all():
+                return recased()
+        return text
 
 
 @dataclass(frozen=True)

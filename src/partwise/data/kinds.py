@@ -29,6 +29,7 @@ import numpy as np
 
 from partwise._text import first_few
 from partwise._warnings import warn
+from partwise.contracts import Array
 from partwise.data.columns import MOST_LEVELS
 from partwise.data.frame_reading import sorts_of
 from partwise.data.frames import shortened
@@ -76,6 +77,12 @@ _NAMED_AS_DIRECTION = re.compile(
 # Texts that the user may have meant as dates or numbers. Whole numbers may be codes.
 _LIKE_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
 _LIKE_NUMBER = re.compile(r"[-+]?\d+[.,]\d+\s?[%€$£]?|[-+]?[€$£]\s?\d[\d.,]*|\d[\d.,]*\s?[%€]")
+# Texts of numbers, such as 120/80, 12 metres or 5 ft 11 in: beginning with one, and of few shapes.
+_BEGINS_WITH_NUMBER = re.compile(r"[^\w\s]{0,2}\d")
+_MAX_SHAPES = 0.5  # per text
+# Numbers that mean missing: -99, 999, 888.88 and the like; and dates, in days since 1970.
+_CODE_OF_MISSING = re.compile(r"-[1789]|-?([789])\1+(\.\1+)?")
+_DATES_OF_MISSING = (-719162.0, -25567.0, -25569.0, 0.0, 2932896.0)
 # Texts that are tried, and the share of them that must look so.
 _TRIED_TEXTS = 200
 _MOST = 0.9
@@ -88,6 +95,9 @@ _PROBLEMS = {
     "empty": f"no values; {_LEFT_OUT}",
     "no number": "no values; left out of the model, and imputed as zero",
     "constant": "constant; kept, but without information and in no part",
+    "one or missing": "one value, with which missing values are imputed; if they mean no, write so",
+    "far": "{} is far from all other values and may mean missing; replace it by NaN (--missing on "
+    "the command line), unless it was measured",
     "identifier": f"looks like an identifier (integers that number the rows); {_LEFT_OUT}",
     "long": "integers beyond 2^53, which look like identifiers and have more digits than a model "
     f"uses; {_LEFT_OUT}; convert them to text to use them as categories, or give their likelihood",
@@ -98,6 +108,8 @@ _PROBLEMS = {
     "pandas.to_datetime, or read the file with partwise.files.read_data",
     "numbers": "numbers stored as text, not used as numbers; convert them, or read the file with "
     "partwise.files.read_data",
+    "inside": "texts of numbers or dates in a form that is not read (such as 120/80, 12 metres), "
+    "not used as numbers; write one number per cell, without words, to use them",
     "mixed": "values of several types; each distinct value is a category",
     "rare": "categories that occur in only one row; kept, but little can be learned about them",
     "differ": "integers that all differ; treated as numbers",
@@ -119,7 +131,8 @@ def learn_kinds(surveys: Sequence[ColumnSurvey], asked: Sequence[str]) -> list[T
     if again:
         problems_of["duplicate"] = again
     for problem, which in problems_of.items():
-        warn(f"{listed(which)}: {_PROBLEMS[problem]}.")
+        problem, _, cell = problem.partition(": ")
+        warn(f"{listed(which)}: {_PROBLEMS[problem].format(cell)}.")
     if all(column.kind == IGNORED for column in columns):
         raise ValueError(
             "The model can use no column of X (see the warnings); give their kinds with "
@@ -181,7 +194,7 @@ def _learn_levels(
     declared = tuple(known) if survey.declared and len(known) > len(levels) else ()
     base = replace(base, levels=levels, ordered=survey.ordered, categories=declared)
     if len(levels) == 1:
-        return replace(base, kind="categorical", note="constant"), [*problems, "constant"]
+        return replace(base, kind="categorical", note="constant"), [*problems, _constant(survey)]
     if asked != "auto" and (own := law_of_kind(asked).own_levels) and len(levels) > len(own):
         raise ValueError(
             f"Column {survey.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}; "
@@ -203,7 +216,48 @@ def _stored_as_text(levels: Sequence[object]) -> str:
     for problem, form in (("dates", _LIKE_DATE), ("numbers", _LIKE_NUMBER)):
         if sum(form.fullmatch(text) is not None for text in texts) >= _MOST * len(texts):
             return problem
-    return ""
+    shapes = {re.sub(r"\d+", "0", text) for text in texts}
+    few = len(texts) > MAX_ANSWERS and len(shapes) <= _MAX_SHAPES * len(texts)
+    n_inside = sum(_BEGINS_WITH_NUMBER.match(text) is not None for text in texts)
+    return "inside" if few and n_inside >= _MOST * len(texts) and shapes != {"0"} else ""
+
+
+def _constant(survey: ColumnSurvey) -> str:
+    return "constant" if survey.n_seen == survey.n_rows else "one or missing"
+
+
+def _codes_of_missing(survey: ColumnSurvey) -> list[str]:
+    """Numbers or dates far from all others that probably mean missing."""
+    if survey.counts is None or survey.form == "span":
+        return []
+    values, found = survey.counts[0], list[str]()
+    for sorted_values in (values, values[::-1]):  # from either end
+        codes = list[str]()
+        while len(codes) < len(values) and (
+            code := _code_of_missing(float(sorted_values[len(codes)]), survey.form)
+        ):
+            codes.append(code)
+        while codes and not _is_far(sorted_values[len(codes) - 1], sorted_values[len(codes) :]):
+            codes.pop()
+        found += codes
+    return found
+
+
+def _is_far(value: float, others: Array) -> bool:
+    """Whether a value beyond others, which are sorted, is far from them."""
+    if len(others) < 3:
+        return False
+    away, width = abs(value - others[0]), abs(others[-1] - others[0])
+    return bool(away > width or (value <= -9 and others[0] >= 0))
+
+
+def _code_of_missing(value: float, form: str) -> str:
+    """The text of a number or date that may mean missing; empty for others."""
+    if form == "number":
+        text = f"{value:.12g}"
+        return text if _CODE_OF_MISSING.fullmatch(text) else ""
+    day = float(np.floor(value))
+    return str(np.datetime64(int(day), "D")) if day in _DATES_OF_MISSING else ""
 
 
 def _learn_numbers(
@@ -223,7 +277,8 @@ def _learn_numbers(
         return replace(base, note="identifier"), [*problems, "long"]
     levels = () if survey.counts is None else tuple(survey.counts[0].tolist())
     if n_distinct == 1:
-        return replace(base, kind="gaussian", note="constant"), [*problems, "constant"]
+        return replace(base, kind="gaussian", note="constant"), [*problems, _constant(survey)]
+    problems += [f"far: {code}" for code in _codes_of_missing(survey)]
     if survey.form != "number":
         return replace(base, kind="gaussian", note="in days"), problems
     if n_distinct == 2 and n_seen >= OFTEN:

@@ -41,6 +41,10 @@ _MARKS = (
 )
 
 
+_NO_TEXT = "{} is neither text, parquet, .npy nor .npz; convert it to one of these."
+_FIRST_LETTERS = 10_000  # of a file that is no text, one is a zero byte
+
+
 def decode(path: Path, encoding: str | None = None) -> Decoded:
     """Read the text of a file; refuse files that are not text.
 
@@ -62,6 +66,8 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
     try:
         text = content[len(mark) :].decode(codec)
     except UnicodeError as error:
+        if encoding is None and b"\0" in content:
+            raise ValueError(_NO_TEXT.format(path)) from None
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         raise ValueError(
             f"{path}, line {line}: the text is not {encoding or 'UTF-8'}; name its encoding, such "
@@ -73,9 +79,12 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
         raise ValueError(f"{path} is empty; name a file with rows.")
     if encoding is None and not mark:
         _refuse_wide(path, content)
-    if "\0" in text[:10_000]:
+    if (place := text.find("\0")) >= 0:
+        if place < _FIRST_LETTERS:
+            raise ValueError(_NO_TEXT.format(path))
+        line = text.count("\n", 0, place) + 1
         raise ValueError(
-            f"{path} is neither text, parquet, .npy nor .npz; convert it to one of these."
+            f"{path}, line {line}: the text contains a zero byte, as damaged files do; correct it."
         )
     if codec != "utf-8" and (found := _CONTROL.search(text)) and _is_latin(codec):
         line = text.count("\n", 0, found.start()) + 1
@@ -185,9 +194,14 @@ def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
 _PLAIN = re.compile(r"[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?%?")
 _DOCUMENTS = {
     re.compile(r"\s*(?:\{|\[\s*[\[{])"): "JSON",
-    re.compile(r"(?i)\s*<(?:!doctype html|html)"): "a web page",
     re.compile(r"\s*<\?xml"): "XML",
+    re.compile(r"(?i)\s*<(?:!--|!doctype|[a-z]{1,10}[\s>])(?<!<NA>)"): "a web page",
+    re.compile(r"(?i)insert into\s"): "SQL",
+    re.compile(r"(?i)\s*@relation\s"): "an ARFF file",
+    re.compile(r"%%MatrixMarket"): "a Matrix Market file",
 }
+# What separates values in few files, which are read as one column.
+_OTHER_SEPARATORS = ("~", "^", ":", "#", "!", "&", "\x01", "\x1f", "\x1e")
 
 
 def refuse_documents(path: Path, text: str, separator: str) -> None:
@@ -199,17 +213,46 @@ def refuse_documents(path: Path, text: str, separator: str) -> None:
             )
     lines = [line for line in islice(io.StringIO(text), FIRST_LINES) if line.strip()]
     if any(separator in line for line in lines):
+        if all(len(row) == 1 for _, row in islice(records(path, text, separator), FIRST_LINES)):
+            _refuse_one_column(path, text, separator)
         return
+    _refuse_one_column(path, text, separator)
     words = [line.split() for line in lines]
-    if len({len(one) for one in words}) > 1 or len(words[0]) == 1:
+    if len(words[0]) == 1:
         return
+    widths = {len(one) for one in words[1:]}
     # Texts may have as many words in all lines; columns are aligned, or one has numbers.
-    aligned = sum("  " in line.strip() for line in lines) > len(lines) / 2
+    n_aligned = sum("  " in line.strip() for line in lines)
     digits = any(cell[-1].isdigit() for one in words[1:] for cell in one)
-    if (aligned and digits) or any(_are_numbers(cells) for cells in zip(*words[1:], strict=True)):
+    cells = list(zip(*words[1:], strict=False))
+    if len(widths) > 1:
+        are_columns = n_aligned == len(lines) > 1 and digits
+    elif widths == {len(words[0])}:
+        are_columns = n_aligned > len(lines) / 2 and digits
+        are_columns = are_columns or any(map(_are_numbers, cells))
+    else:  # R leaves out the name of the column with the names of the rows
+        are_columns = widths == {len(words[0]) + 1} and any(map(_are_numbers, cells[1:]))
+    if are_columns:
         raise ValueError(
             f"{path} has blanks between its values; save it with commas or tabs between them."
         )
+
+
+def _refuse_one_column(path: Path, text: str, separator: str) -> None:
+    """Refuse a table of one column in which all values, and the name above, have other marks."""
+    (_, (name, *_)), *rows = islice(records(path, text, separator), FIRST_LINES)
+    cells = [row[0] for _, row in rows]
+    if not cells or re.search(r"\d", name):
+        return
+    for mark in (*_OTHER_SEPARATORS, *SEPARATORS):
+        n = name.count(mark)
+        if n and all(cell.count(mark) == n for cell in cells):
+            what = (
+                f"has whole lines in quotes, with {SEPARATORS[mark]} in them; remove these quotes"
+                if mark in SEPARATORS
+                else f"has {mark!r} between its values; save it with commas or tabs between them"
+            )
+            raise ValueError(f"{path} {what}.")
 
 
 def _are_numbers(cells: tuple[str, ...]) -> bool:
@@ -245,6 +288,16 @@ def check_lengths(path: Path, text: str, separator: str, width: int, skipped: in
                 f"{path}, line {line}: the line ends with {plural(more, 'separator')} more than "
                 "the first; remove them, or add as many to the first line."
             )
+        if (
+            1 < width == len(record) - 1
+            and n == 2
+            and _has_short_header(path, text, separator, width)
+        ):
+            raise ValueError(
+                f"{path}, line {line}: the first line has {width} names for {width + 1} columns; "
+                "add a name for the first (R leaves out the one of its row names), or put values "
+                f"that contain {SEPARATORS[separator]} in quotes."
+            )
         if len(record) != width:
             raise ValueError(
                 f"{path}, line {line}: {len(record)} values where the first line has {width}; "
@@ -252,6 +305,12 @@ def check_lengths(path: Path, text: str, separator: str, width: int, skipped: in
                 f"{_titles(path, text, separator, skipped)}."
             )
     return n
+
+
+def _has_short_header(path: Path, text: str, separator: str, width: int) -> bool:
+    """Whether all records after the first have one value more."""
+    first = islice(records(path, text, separator), 1, FIRST_LINES)
+    return all(len(row) == width + 1 for _, row in first)
 
 
 def _titles(path: Path, text: str, separator: str, skipped: int) -> str:

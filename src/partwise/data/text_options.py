@@ -16,10 +16,10 @@ from partwise.contracts import Array
 if TYPE_CHECKING:
     from partwise.data.forms import Form
 
-# The word None is noted, since it may be an answer. Words with # are of spreadsheets.
+# The word None is noted, since it may be an answer. Databases write \N, spreadsheets words with #.
 MISSING = (
-    *("", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "NULL", "null", "None", "<NA>", "?", "#N/A"),
-    *("#NA", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
+    *("", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "NaT", "NULL", "null", "None", "<NA>", "?"),
+    *("\\N", "#N/A", "#NA", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
 )
 DATE_ORDERS = {"dmy": "day", "mdy": "month", "ymd": "year"}
 DURATIONS = ("h:mm", "m:ss")

@@ -135,7 +135,7 @@ def read_data(
         from partwise.files.frames import read_parquet
 
         return _without_ids(path, read_parquet(path), id_column)
-    if start.startswith(b"\x1f\x8b"):
+    if start.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")):
         raise ValueError(f"{path} is compressed; unpack it, and name the file that comes out.")
     if path.suffix.lower() == ".safetensors":
         raise ValueError(

@@ -50,7 +50,9 @@ def _read(path: Path) -> Array | sparse.csr_array:
         if isinstance(content, np.ndarray):
             return content
         if not any(name.endswith(".npy") for name in content.zip.namelist()):
-            raise _ContentError("it contains no array; save a workbook's table as .csv first.")
+            if "xl/workbook.xml" in content.zip.namelist():
+                raise _ContentError("it is a workbook; save its table as .csv.")
+            raise _ContentError("it contains no array; unpack it, and name a file that comes out.")
         if "format" in content.files and "shape" in content.files:
             return load_sparse(path)
         array = content[_choose(content.files)]

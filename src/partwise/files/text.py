@@ -11,9 +11,10 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
-from partwise._text import unnamed
-from partwise.data.decide import read_columns
+from partwise._text import plural, unnamed
+from partwise.data.decide import SUMMARY, read_columns
 from partwise.data.frames import shortened
 from partwise.data.records import (
     DOUBLE_COLON,
@@ -42,11 +43,10 @@ MAX_TEXT_COLUMNS = 100_000
 _DIGIT = re.compile(r"[^\w]{0,2}\d")
 # Excel's note of the separator.
 _SEPARATOR_LINE = re.compile(r"sep=.(?:\r|\n)")
-# Names of rows that sum up the others.
-_TOTAL = re.compile(
-    r"(?i)(?:(?:grand |sub-?)?totals?|sums?|(?:gesamt)?summe|gesamt|insgesamt|somme|totale|suma"
-    r"|soma|totaal|summa|合計|总计):?"
-)
+# What is left where another program decoded a text wrongly.
+_LOST = re.compile(r"\ufffd|Ã[\x80-\xbf\u0152-\u2122]|â€")
+# Different countries' codes with which NA is one of them, and rows from which a sum is told.
+_MIN_CODES, _MIN_SUMMED = 3, 6
 # Rounding of a sum of amounts of money.
 _HALF_CENT = 0.006
 # Records from which a header is detected.
@@ -106,9 +106,9 @@ def read_table(
     if not text.strip():
         raise ValueError(f"{path} has no more than {skip_rows} lines; give a smaller --skip-rows.")
     separator = separator_of(path, text)
-    refuse_documents(path, text, separator)
     if separator == DOUBLE_COLON:
         refuse_rating_list(path)
+    refuse_documents(path, text, separator)
     found = _Text(path, text, separator, skip_rows)
     first = found.records()[0]
     if len(first) > MAX_TEXT_COLUMNS:
@@ -139,8 +139,9 @@ def read_table(
     layout = Layout(source, separator, start, header, cells, forms, options.missing)
     notes = [
         *read.notes,
-        *_total(found, frame, cells, n_records - 1),
-        *(_nones(cells, options) if "None" in text else []),
+        *_last_row(found, frame, cells, n_records - 1),
+        *_gaps(frame),
+        *_words_taken(found, frame, cells, options),
     ]
     written = TextFormat(options.missing, dict(zip(names, read.formats, strict=True)))
     described = _described(frame, separator, header, notes)
@@ -157,24 +158,58 @@ def _check_joints(path: Path, text: str) -> None:
         )
 
 
-def _total(found: _Text, frame: pl.DataFrame, cells: pl.DataFrame, record: int) -> list[str]:
-    """Refuse a last row that is the sum of the others; a note if it may be."""
+def _last_row(found: _Text, frame: pl.DataFrame, cells: pl.DataFrame, record: int) -> list[str]:
+    """Refuse a last row that is the sum or mean of the others; a note if it may be, or a remark."""
     last = [str(cell).strip() for cell in cells.row(-1)]
-    places = [d for d, cell in enumerate(last) if _TOTAL.fullmatch(cell)]
-    if len(places) != 1:
-        return []
-    word = last[places[0]]
-    if (cells.to_series(places[0]).str.strip_chars() == word).sum() > 1:
-        return []
-    for column in frame.get_columns():
-        if column.dtype.is_numeric() and column.count() > 2 and column[-1]:
-            above = float(str(column[:-1].sum()))
-            if math.isclose(above, column[-1], rel_tol=1e-6, abs_tol=_HALF_CENT):
+    held = [d for d, cell in enumerate(last) if cell]
+    named = [d for d in held if SUMMARY.fullmatch(last[d])]
+
+    def is_new(d: int) -> bool:
+        return (cells.to_series(d).str.strip_chars() == last[d]).sum() == 1
+
+    what = ""
+    if len(named) == 1 and is_new(named[0]):
+        what = f"the last row, {last[named[0]]!r},"
+    elif not named and frame.row(-1)[0] is None and len(frame) > _MIN_SUMMED:
+        what = "the last row"  # without a name
+    for column in frame.select(cs.numeric()).get_columns() if what else []:
+        above, value = column[:-1].cast(pl.Float64).drop_nulls(), column[-1]
+        if len(above) < 2 or not value:
+            continue
+        if not named and ((above < 0).any() or (above > 0).sum() < _MIN_SUMMED):
+            continue
+        for found_value, how in ((above.sum(), "sum"), (above.mean() if named else None, "mean")):
+            if found_value is not None and math.isclose(
+                float(str(found_value)), value, rel_tol=1e-6, abs_tol=_HALF_CENT
+            ):
                 raise ValueError(
-                    f"{found.path}, line {found.line(record)}: the last row, {word!r}, is the sum "
-                    f"of the others in column {shortened(column.name)}; remove it."
+                    f"{found.path}, line {found.line(record)}: {what} is the {how} of the others "
+                    f"in column {shortened(column.name)}; remove it."
                 )
-    return [f"the last row, {word!r}, may sum up the others"]
+    if named:
+        return [f"{what} may sum up the others"] if what else []
+    is_remark = len(held) == 1 < len(last) and re.search(r"[^\W\d_]\W*\s", last[held[0]])
+    if is_remark and is_new(held[0]):
+        return [f"the last row has nothing but {shortened(last[held[0]])}, which may be a remark"]
+    return []
+
+
+def _gaps(frame: pl.DataFrame) -> list[str]:
+    """Notes on rows without values, and on columns with values in the first of several rows."""
+    out = list[str]()
+    n_empty = int(frame.select(pl.all_horizontal(pl.all().is_null()).sum()).item())
+    if n_empty:
+        out.append(f"{plural(n_empty, 'row')} without any value (imputed like the others)")
+    for column in frame.get_columns():
+        held = column.drop_nulls()
+        are_first = column[0] is not None and 1 < len(held) <= 0.5 * len(column)
+        if column.dtype != pl.String or not are_first or (held == held.shift(1)).any():
+            break
+        out.append(
+            f"{shortened(column.name)} has values in few rows, the first among them (repeat them "
+            "if they hold for the rows below, as merged cells do)"
+        )
+    return out
 
 
 def _described(frame: pl.DataFrame, separator: str, header: bool, notes: list[str]) -> str:
@@ -185,14 +220,27 @@ def _described(frame: pl.DataFrame, separator: str, header: bool, notes: list[st
     return "; ".join([f"{table_size(frame)}{split}", named, *notes])
 
 
-def _nones(cells: pl.DataFrame, options: TextOptions) -> list[str]:
-    """A note on columns where the word None, which may be an answer, is taken as missing."""
-    if "None" not in options.missing:
-        return []
-    names = [column.name for column in cells.get_columns() if (column == "None").any()]
-    if not names:
-        return []
-    return [f"the word None means missing in {', '.join(names[:5])} (--keep-none: it does not)"]
+def _words_taken(
+    found: _Text, frame: pl.DataFrame, cells: pl.DataFrame, options: TextOptions
+) -> list[str]:
+    """Notes on words that may be answers, but mean missing; and on letters that are lost."""
+    out = list[str]()
+    if not found.text.isascii() and (lost := _LOST.search(found.text)):
+        before = re.split(r"\W", found.text[max(lost.start() - 20, 0) : lost.start()])[-1]
+        out.append(f"another program has decoded letters wrongly, as in {before + lost[0]!r}")
+    if "None" in options.missing and "None" in found.text:
+        names = [column.name for column in cells.get_columns() if (column == "None").any()]
+        if names:
+            listed = ", ".join(names[:5])
+            out.append(f"the word None means missing in {listed} (--keep-none: it does not)")
+    if "NA" in options.missing and "NA" in found.text:
+        for column in frame.get_columns():
+            if column.dtype == pl.String and (cells[column.name] == "NA").any():
+                codes = column.drop_nulls().unique()
+                if len(codes) >= _MIN_CODES and codes.str.contains("^[A-Z]{2}$").all():
+                    name = shortened(column.name)
+                    out.append(f"NA means missing in {name} (if it is a code, write another)")
+    return out
 
 
 def _cells(found: _Text, header: bool, names: list[str], n_rows: int) -> pl.DataFrame:
@@ -292,15 +340,26 @@ def _check_repeated(found: _Text, first: list[str], pairs: list[tuple[str, set[s
     if (
         again is not None
         and len(first) > 1
-        and any(
-            not _is_number(cell) and len(values) > 1 and all(map(_is_number, values - {cell}))
-            for cell, values in pairs
+        and (
+            any(
+                not _is_number(cell) and len(values) > 1 and all(map(_is_number, values - {cell}))
+                for cell, values in pairs
+            )
+            or _only_repeated(first, found.records()[1:])
         )
     ):
         raise ValueError(
             f"{found.path}, line {found.line(again)}: the line repeats the column names, as where "
             "files were joined; remove it."
         )
+
+
+def _only_repeated(first: list[str], rows: list[list[str]]) -> bool:
+    """Whether all values of a record, which differ, occur in no other record but its copies."""
+    others = [row for row in rows if [cell.strip() for cell in row] != first]
+    return len(set(first)) == len(first) and not any(
+        cell in {row[i].strip() for row in others if i < len(row)} for i, cell in enumerate(first)
+    )
 
 
 def _are_counted(numbers: list[float]) -> bool:
