@@ -1,6 +1,7 @@
 """What a table's columns are taken for, in numbers and back, and what is said of odd ones."""
 
 import datetime
+import decimal
 
 import numpy as np
 import pandas as pd
@@ -110,6 +111,33 @@ def test_columns_without_any_value_are_filled_with_the_type_of_the_fit(dtype):
     filled = schema.fill(empty, np.full((2, 2), np.nan), schema.encode(table[:2]))
     assert filled.equals(table[:2])
     assert filled.schema == table.schema
+
+
+@pytest.mark.parametrize(
+    ("column", "first"),
+    [
+        (pd.Series([None, *map(decimal.Decimal, ["2.50", "3.1", "4", "5"])], dtype=object), "2.50"),
+        (pd.Series([None, 2, 3, 4, 7], dtype=object), 2),
+        (pd.Series([None, 2.5, 3, 4, 7], dtype=object), 2.5),
+        (pd.Series(pd.arrays.SparseArray([np.nan, 2.5, 3.0, 4.0, 7.0])), 2.5),
+        (pd.Series(pd.arrays.SparseArray([np.nan, 2.5, 0.0, 4.0, 7.0], fill_value=0.0)), 2.5),
+    ],
+)
+def test_filled_cells_are_of_the_type_of_the_others(column, first):
+    table = pd.DataFrame({"x": column})
+    schema = Schema.learn(table, "auto")
+    filled = schema.fill(table, schema.encode(table), schema.encode(table[1:2])[[0] * 5])["x"]
+    assert filled.dtype == column.dtype
+    assert str(filled[0]) == str(first)
+    assert type(filled[0]) is type(filled[1])
+    assert filled[1:].tolist() == column[1:].tolist()
+
+
+def test_lists_of_arrow_are_objects():
+    arrow = pytest.importorskip("pyarrow")
+    lists = pd.Series([[1, 2], [3]], dtype=pd.ArrowDtype(arrow.list_(arrow.int64())))
+    with pytest.warns(UserWarning, match="'x': objects that are not numbers"):
+        Schema.learn(pd.DataFrame({"x": lists, "y": [1.5, 2.5]}), "auto")
 
 
 def test_arrays_of_objects_are_tables():

@@ -90,7 +90,7 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
         return RawColumn(name, "span", tag, _days(name, series.to_numpy()))
     try:
         codes, found = series.factorize()
-    except TypeError:  # lists and the like
+    except (TypeError, NotImplementedError):  # lists and the like, also of Arrow
         return RawColumn(name, "other", tag, np.full(len(series), np.nan))
     return _of_objects(name, tag, np.asarray(codes), list(found))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,12 +96,16 @@ def replace_cells(X: Frame | Array, columns: dict[int, tuple[Array, NewColumn]])
         out = X.copy()
         for i, (rows, column) in columns.items():
             series = X.iloc[:, i].copy()
+            sparse = series.dtype if isinstance(series.dtype, pd.SparseDtype) else None
+            series = series if sparse is None else series.sparse.to_dense()
             if is_untyped(series, column.form):
                 new = pd.Series(_pandas_values(column), index=rows)
                 series = new.reindex(np.arange(len(X))).set_axis(X.index)
+            elif series.dtype == object and column.form == "number":
+                series.iloc[rows] = _like_objects(column.plain(), series.dropna())
             else:
                 series.iloc[rows] = _pandas_values(column, series.dtype)
-            out.isetitem(i, series)
+            out.isetitem(i, series if sparse is None else series.astype(sparse))
         return out
     if is_polars(X):
         import polars as pl
@@ -163,6 +169,19 @@ def _pandas_values(
     if isinstance(made, np.dtype) and made.kind in "iub" and series.isna().any():
         return (series.astype("boolean") if made.kind == "b" else series).array
     return series.astype(dtype).array
+
+
+def _like_objects(values: Array, known: pd.Series) -> Array:
+    """Numbers as objects like the known ones: Decimal with their places, int, or float."""
+    out = values.astype(object)
+    held = ~np.isnan(values)
+    if all(isinstance(one, Integral) for one in known):
+        out[held] = [round(value) for value in values[held]]
+    elif all(isinstance(one, decimal.Decimal) for one in known):
+        place = min((one.as_tuple().exponent for one in known if one.is_finite()), default=0)
+        unit = decimal.Decimal((0, (1,), int(place)))
+        out[held] = [decimal.Decimal(repr(value)).quantize(unit) for value in values[held].tolist()]
+    return out
 
 
 def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Series:

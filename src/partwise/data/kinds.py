@@ -95,7 +95,8 @@ _PROBLEMS = {
     "empty": f"no values; {_LEFT_OUT}",
     "no number": "no values; left out of the model, and imputed as zero",
     "constant": "constant; kept, but without information and in no part",
-    "one or missing": "one value, with which missing values are imputed; if they mean no, write so",
+    "one or missing": "constant; missing values are imputed with the same value (if they mean no, "
+    "write it)",
     "far": "{} is far from all other values and may mean missing; replace it by NaN (--missing on "
     "the command line), unless it was measured",
     "identifier": f"looks like an identifier (integers that number the rows); {_LEFT_OUT}",

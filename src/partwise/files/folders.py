@@ -7,10 +7,11 @@ from typing import cast
 
 from partwise.data.frame_sources import FrameStore
 from partwise.data.rows import RowSource
-from partwise.data.stores import TABLES, TEXT, find_files
+from partwise.data.stores import PARQUET, TABLES, TEXT, find_files
 from partwise.data.text_frames import text_frames
 from partwise.data.text_options import TextOptions
 from partwise.files.data import Data, Rows
+from partwise.files.parquet_check import refuse_encrypted
 
 
 def is_table_folder(path: Path) -> bool:
@@ -21,6 +22,9 @@ def is_table_folder(path: Path) -> bool:
 def read_folder(path: Path, options: TextOptions) -> Data:
     """The table of a folder, whose rows are read when they are needed."""
     paths = find_files(path)
+    for one in paths:
+        if one.suffix.lower() in PARQUET:
+            refuse_encrypted(one)
     is_text = all(one.name.lower().endswith(TEXT) for one in paths)
     frames = text_frames(paths, options) if is_text else None
     rows = RowSource(path if frames is None else FrameStore(frames))

@@ -18,7 +18,7 @@ from partwise.data.stores import panics_as_errors
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
-from partwise.files.parquet_check import impossible, is_encrypted
+from partwise.files.parquet_check import impossible, refuse_encrypted
 from partwise.files.ratings import refuse_rating_columns
 from partwise.typing import Frame, PathLike, Value
 
@@ -46,8 +46,7 @@ def read_parquet(path: Path) -> Data:
 
 def _refused(path: Path, error: Exception) -> ValueError:
     """The error for a parquet file that is encrypted, or damaged."""
-    if is_encrypted(path):
-        return ValueError(f"{path} is encrypted; save it without encryption.")
+    refuse_encrypted(path)
     return unreadable(path, error)
 
 

@@ -70,8 +70,13 @@ def _refuse_unless(holds: bool, reason: str) -> None:
 # --- the file ---
 
 
-def is_encrypted(path: Path) -> bool:
-    """Whether a parquet file, or some of its columns, can be read with a key only."""
+def refuse_encrypted(path: Path) -> None:
+    """Refuse a parquet file if it, or some of its columns, can be read with a key only."""
+    if path.stat().st_size and _is_encrypted(path):
+        raise ValueError(f"{path} is encrypted; save it without encryption.")
+
+
+def _is_encrypted(path: Path) -> bool:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content[:4] == _ENCRYPTED:
             return True
