@@ -7,8 +7,6 @@ message names the options that do.
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,12 +18,12 @@ from partwise.contracts import Array
 from partwise.data.decide_dates import check_spans, check_words, check_years, compact_dates, dates
 from partwise.data.decide_numbers import (
     NUMERIC,
-    are_probably_missing,
     check_digits,
     check_powers,
     grid,
     numbers,
 )
+from partwise.data.decide_words import word_notes
 from partwise.data.forms import DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
 from partwise.data.frames import shortened
 from partwise.data.text_options import (
@@ -41,8 +39,6 @@ from partwise.data.text_options import (
 
 # Columns of dates, or of numbers with units: polars takes two milliseconds for each.
 MAX_WRITTEN_COLUMNS = 3000
-# Distinct texts of a column up to which they are taken for categories.
-_MAX_CATEGORIES = 1000
 # Cells from which candidate forms are chosen; then all cells are read.
 _LOOKED_AT = 7
 
@@ -52,20 +48,6 @@ _THOUSAND = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 # Numbers with leading zeros, and telephone numbers.
 _CODE = r"^(?:0\d+|\+\d{9,15})$"
 _SIGNS = {".": "points", ",": "commas", "'": "apostrophes", "’": "apostrophes"}
-_PAIRS = ({"yes", "no"}, {"true", "false"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
-_YES_OR_NO = frozenset[str]().union(*_PAIRS)
-# Blanks and invisible characters that nobody sees in a word.
-_LEFT_OUT = re.compile(r"(?<=\s)\s+|[\u200b-\u200d\u2060\ufeff\u00ad]")
-# Names of rows that sum up others.
-SUMMARY = re.compile(
-    r"(?i)(?:(?:grand |sub-?)?totals?|sums?|means?|averages?|medians?|(?:gesamt|zwischen)?summe"
-    r"|gesamt|insgesamt|mittelwert|durchschnitt|somme|moyenne|totale|media|promedio|suma|soma"
-    r"|totaal|summa|合計|总计):?"
-)
-# What spreadsheets make of MAR1, 2-3 and the like.
-_SHEET_DATE = re.compile(
-    r"\d{1,2}-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mrz|Mai|Okt|Dez)\.?"
-)
 _SPANS = ("hours and minutes", "minutes and seconds")
 
 
@@ -220,7 +202,7 @@ def _check_like(own: ColumnOptions, text: pl.Series, shown: ColumnFormat, form: 
 def _notes(name: str, form: Form, values: pl.Series) -> list[str]:
     """Notes on how a column was read."""
     if isinstance(form, TextForm):
-        return _word_notes(name, values)
+        return word_notes(name, values)
     if isinstance(form, SpanForm):
         return [f"{shortened(name)} holds durations ({_SPANS[form.in_minutes]})"]
     if isinstance(form, DateForm) and form.kind is pl.Time:
@@ -251,44 +233,6 @@ def _date_notes(name: str, form: DateForm, values: pl.Series) -> list[str]:
     if form.has_short_years:
         years = values.dt.year().drop_nulls().sort()
         out.append(f"two-digit years in {shortened(name)} are {years[0]} to {years[-1]}")
-    return out
-
-
-def _word_notes(name: str, values: pl.Series) -> list[str]:
-    """Notes on categories that mean the same, nothing, a sum, or a date of a spreadsheet."""
-    found = values.unique()
-    if len(found) > _MAX_CATEGORIES:
-        return []
-    words = sorted(word for word in found.to_list() if word is not None)
-    small = [word.lower() for word in words]
-    if words and _YES_OR_NO.issuperset(small) and not any(set(small) <= pair for pair in _PAIRS):
-        return [f"{shortened(name)} has several words for yes and no: {', '.join(words)}"]
-    out = list[str]()
-    alike = [_LEFT_OUT.sub("", unicodedata.normalize("NFKC", word).casefold()) for word in words]
-    if len(set(alike)) < len(alike):
-        twice = next(word for word, n in Counter(alike).items() if n > 1)
-        same = [word for word, one in zip(words, alike, strict=True) if one == twice]
-        what = "capital letters" if len(set(small)) < len(small) else "blanks or accents"
-        out.append(
-            f"{shortened(name)} has values that differ only in {what}, such as "
-            f"{shortened(same[0])} and {shortened(same[1])}"
-        )
-    marks = [word for word in words if are_probably_missing([word])]
-    others = [word for word in words if word not in marks]
-    if others and marks and all(re.search(r"\w", word) for word in others):
-        out.append(
-            f"{shortened(marks[0])} in {shortened(name)} is taken as a category (--missing "
-            f"{shortened(marks[0])}: it means missing)"
-        )
-    sums = [word for word in words if SUMMARY.fullmatch(word)]
-    if sums and len(words) > 2:
-        out.append(f"rows with {shortened(sums[0])} in {shortened(name)} may sum up others")
-    dates = [word for word in words if _SHEET_DATE.fullmatch(word)]
-    if 0 < len(dates) < len(words):
-        out.append(
-            f"{shortened(dates[0])} in {shortened(name)} may be a date that a spreadsheet made of "
-            "another text"
-        )
     return out
 
 

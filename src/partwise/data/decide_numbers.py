@@ -112,7 +112,7 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     return Open(dict(found), int(np.argmax(differ)))
 
 
-def are_probably_missing(words: Sequence[str]) -> bool:
+def _are_missing(words: Sequence[str]) -> bool:
     """Whether words beside numbers, which are few, probably mean missing."""
     fit = (_PROBABLY_MISSING.fullmatch(word) for word in words)
     return len(words) <= _MAX_WORDS and all(fit)
@@ -261,7 +261,7 @@ def _check_others(text: pl.Series, core: pl.Series, held: Array, fits: Array, na
             f"--missing {cell} or --kind {kind}.",
         )
     few = len(words) <= _MAX_MARKS
-    missing = are_probably_missing(words.head(_MAX_WORDS + 1).to_list())
+    missing = _are_missing(words.head(_MAX_WORDS + 1).to_list())
     if missing or (few and measured and 2 * fits.sum() >= held.sum()):
         raise Doubt(
             row,

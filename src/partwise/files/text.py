@@ -14,7 +14,8 @@ import polars as pl
 import polars.selectors as cs
 
 from partwise._text import plural, unnamed
-from partwise.data.decide import SUMMARY, read_columns
+from partwise.data.decide import read_columns
+from partwise.data.decide_words import SUMMARY
 from partwise.data.frames import shortened
 from partwise.data.records import (
     DOUBLE_COLON,
