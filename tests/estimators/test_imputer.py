@@ -13,9 +13,9 @@ from sklearn.preprocessing import FunctionTransformer
 import partwise
 from partwise import MCVQ, PartsImputer, SizeOptions, make_survey
 from partwise.answers.imputation import GaussianCells, level_shares_of
-from partwise.estimators import _factor_blend as blending
 from partwise.estimators._imputer_fits import later_generator
 from partwise.fitting import course, held_out
+from partwise.fitting import factor_blend as blending
 from partwise.models import mcvq as core
 from partwise.starts import dependence
 

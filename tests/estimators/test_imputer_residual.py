@@ -19,9 +19,10 @@ from sklearn.tree import ExtraTreeRegressor
 
 from partwise import PartsImputer
 from partwise.answers.imputation import GaussianCells, moved
-from partwise.estimators._residual import fitting_scale, seeded
+from partwise.estimators._residual import copies_of
 from partwise.files import model as files
 from partwise.fitting.held_out import WEIGHTS, best_weights, of_errors
+from partwise.fitting.residual import fitting_scale
 
 NEAREST = KNeighborsRegressor(8, weights="distance")
 
@@ -114,11 +115,12 @@ def test_the_seed_of_the_imputer_is_that_of_the_regressor():
 
 def test_given_seeds_of_a_regressor_stay():
     asked = BaggingRegressor(ExtraTreeRegressor(random_state=5))
-    found = seeded(asked, np.random.default_rng(0))
+    found = copies_of(asked, np.random.default_rng(0))()
     assert found.estimator.random_state == 5
     assert found.random_state is not None
     assert asked.random_state is None
-    assert seeded(NEAREST, np.random.default_rng(0)).get_params() == NEAREST.get_params()
+    again = copies_of(NEAREST, np.random.default_rng(0))()
+    assert again.get_params() == NEAREST.get_params()
 
 
 def test_a_column_without_others_has_no_regression():

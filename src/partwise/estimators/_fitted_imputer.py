@@ -11,8 +11,8 @@ from partwise.answers import states, tables
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
 from partwise.data.frames import index_of
-from partwise.estimators._factor_blend import Answers, Blend
-from partwise.estimators._number_columns import NumberColumns
+from partwise.fitting.factor_blend import Answers, Blend
+from partwise.fitting.number_columns import NumberColumns
 from partwise.typing import DataLike, Frame, Matrix
 
 

@@ -19,18 +19,19 @@ from partwise.data import RowSource
 from partwise.data.kinds import MAX_ANSWERS
 from partwise.data.rows import Rows
 from partwise.data.table import Likelihood
-from partwise.estimators._factor_blend import (
+from partwise.estimators._gated import fit_coded, training_rows
+from partwise.estimators._residual import copies_of
+from partwise.estimators.mcvq import MCVQ
+from partwise.fitted import fitted_of
+from partwise.fitting.factor_blend import (
     MORE_ITERATIONS,
     MOST_COMPARED_ROWS,
     Answers,
     Blend,
 )
-from partwise.estimators._gated import fit_coded, training_rows
-from partwise.estimators._residual import Regressor, seeded
-from partwise.estimators.mcvq import MCVQ
-from partwise.fitted import fitted_of
 from partwise.fitting.held_out import hidden_cells
 from partwise.fitting.options import SizeOptions, TrainingRows
+from partwise.fitting.residual import Regressor
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Likelihoods, Seed
 
@@ -158,7 +159,7 @@ class ImputerFits:
         some = np.asarray(rows.X[which])
         held = hidden_cells(some, rng) if hidden is None else hidden[which]
         blend = blend.weighted(fits, some, held, rows.weight[which], self.loss)
-        residual = None if self.residual is None else seeded(self.residual, rng)
+        residual = None if self.residual is None else copies_of(self.residual, rng)
         if residual is not None:
             args = fits, some, held, rows.weight[which], self.loss
             blend = blend.with_regressions(residual, *args)

@@ -15,16 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.estimators._base import checked_rows
-from partwise.estimators._factor_blend import Answers, Blend
 from partwise.estimators._fitted_imputer import FittedImputer
 from partwise.estimators._imputer_fits import ImputerFits
-from partwise.estimators._number_columns import NumberColumns
-from partwise.estimators._residual import Regressor
 from partwise.estimators._rows import by_rows
 from partwise.estimators._verbs import check_coverage
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
+from partwise.fitting.factor_blend import Answers, Blend
+from partwise.fitting.number_columns import NumberColumns
 from partwise.fitting.options import SizeOptions
+from partwise.fitting.residual import Regressor
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Frame, Likelihoods, Matrix, Name, PathLike, SavedState, Seed
 
@@ -287,7 +287,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         >>> table = make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0).frame
         >>> imputer = PartsImputer(random_state=0).fit(table)
         >>> listed = imputer.imputations(table, coverage=0.8)
-        >>> len(listed) == table.isna().sum().sum()
+        >>> len(listed) == int(table.isna().sum().sum())
         True
         """
         check_is_fitted(self)

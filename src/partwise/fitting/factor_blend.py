@@ -14,7 +14,7 @@ on all other columns (`partwise.fitting.curves`), as far as that helps with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -27,11 +27,6 @@ from partwise.answers.imputation import Expected, GaussianCells, Spread, StatesC
 from partwise.answers.latent_cells import CellPredictive
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
-from partwise.estimators._gated import fit_coded
-from partwise.estimators._number_columns import NumberColumns
-from partwise.estimators._residual import Regression, Regressor, fitting_scale
-from partwise.estimators.mcfa import MCFA
-from partwise.fitted import fitted_of
 from partwise.fitting.curves import Codes, Curves, Rows, Told
 from partwise.fitting.held_out import (
     LEAST_CELLS,
@@ -42,7 +37,10 @@ from partwise.fitting.held_out import (
     of_errors,
     of_probabilities,
 )
+from partwise.fitting.number_columns import NumberColumns
+from partwise.fitting.one_part import OnePart
 from partwise.fitting.options import TrainingRows
+from partwise.fitting.residual import Regression, Regressor, fitting_scale
 from partwise.models import calibration
 from partwise.models.calibration import Calibration, Prior, identity
 from partwise.typing import SavedState
@@ -81,8 +79,8 @@ class Blend:
     """
 
     columns: NumberColumns
-    factors: MCFA | None
-    copula: MCFA | None
+    factors: OnePart | None
+    copula: OnePart | None
     weights: Array
     calibration: Calibration
     curves: Curves | None = None
@@ -105,38 +103,24 @@ class Blend:
         factors = copula = None
         size = min(most, width - 1, math.ceil(FACTORS_A_COLUMN * columns.n_free))
         if size > 0:
-            factors = MCFA(
-                1,
-                size,
-                init="covariance",
-                max_iter=MOST_ITERATIONS,
-                n_jobs=n_jobs,
-                random_state=rng.spawn(1)[0],
-            )
-            fit_coded(factors, columns.spread_rows(rows))
+            how = size, "covariance", MOST_ITERATIONS, rng.spawn(1)[0], n_jobs
+            factors = OnePart.fitted_to(columns.spread_rows(rows), *how)
         latent = [g.known_levels is not None or g.likelihood.linear for g in fits[0].columns]
         with_copula = with_copula and rows.schema is not None and all(latent)
         if with_copula and min(most, D - 1) > 0:
             size = min(most, D - 1, COPULA_FACTORS)
-            copula = MCFA(
-                1,
-                size,
-                likelihood="auto",
-                max_iter=COPULA_ITERATIONS,
-                n_jobs=n_jobs,
-                random_state=rng.spawn(1)[0],
-            )
-            fit_coded(copula, rows)
+            how = size, "dependence", COPULA_ITERATIONS, rng.spawn(1)[0], n_jobs
+            copula = OnePart.fitted_to(rows, *how)
         return replace(cls.of_states(columns), factors=factors, copula=copula)
 
     def continued(self, rows: TrainingRows) -> Blend:
         """The same models after a few more EM iterations with these rows."""
-        more = {"max_iter": MORE_ITERATIONS}
-        if self.factors is not None:
-            fit_coded(self.factors.set_params(**more), self.columns.spread_rows(rows), again=True)
-        if self.copula is not None:
-            fit_coded(self.copula.set_params(**more), rows, again=True)
-        return self
+        factors, copula = self.factors, self.copula
+        if factors is not None:
+            factors = factors.continued(self.columns.spread_rows(rows), MORE_ITERATIONS)
+        if copula is not None:
+            copula = copula.continued(rows, MORE_ITERATIONS)
+        return replace(self, factors=factors, copula=copula)
 
     def asked(self, fits: Sequence[FittedStates], coded: Array, n_jobs: int | None) -> Answers:
         """What all models say about the missing cells of rows."""
@@ -150,8 +134,8 @@ class Blend:
             before = {d: own[-1] for d, own in expected.shares.items()}
             linear = self._linear(fits[0], rows, before, n_jobs)
         if self.copula is not None:
-            told = fitted_of(self.copula)
-            cells = copula_answers.predictive(told, coded, np.isnan(coded), n_jobs)
+            missing = np.isnan(coded)
+            cells = copula_answers.predictive(self.copula.fitted, coded, missing, n_jobs)
         return Answers(self, fits, coded, states, linear, cells)
 
     def _linear(
@@ -164,7 +148,7 @@ class Blend:
         assert self.factors is not None
         width = self.columns.widths
         start = np.cumsum(width) - width
-        told = imputation.of_factors(fitted_of(self.factors), self.columns.spread(rows), n_jobs)
+        told = imputation.of_factors(self.factors.fitted, self.columns.spread(rows), n_jobs)
         first, shares = np.minimum(start, width.sum() - 1), {}
         for group in fitted.columns:
             for d in group.index[width[group.index] > 0].tolist():
@@ -259,7 +243,7 @@ class Blend:
 
     def with_regressions(
         self,
-        asked: Regressor,
+        make: Callable[[], Regressor],
         fits: Sequence[FittedStates],
         coded: Array,
         hidden: Array,
@@ -275,7 +259,7 @@ class Blend:
             if not len(inputs) or (~np.isnan(shown[:, d])).sum() < LEAST_CELLS:
                 continue
             rows, true = np.flatnonzero(hidden[:, d]), coded[hidden[:, d], d]
-            found[d] = Regression.of(asked, answers.features, shown[:, d], inputs)
+            found[d] = Regression.of(make, answers.features, shown[:, d], inputs)
             blended = answers.blended(d, rows)
             assert blended is not None
             told = WEIGHTS[:, None] * found[d].shift(answers.features[rows], blended)
@@ -296,11 +280,11 @@ class Blend:
         blend = replace(self, regressions=found)
         return replace(blend, calibration=blend.calibrated(answers, coded, hidden, weight))
 
-    def with_refits(self, asked: Regressor, answers: Answers) -> Blend:
+    def with_refits(self, make: Callable[[], Regressor], answers: Answers) -> Blend:
         """The same with regressions fitted again, to all cells of rows."""
         X, found = answers.features, {}
         for d, old in self.regressions.items():
-            new = Regression.of(asked, X, answers.coded[:, d], old.inputs)
+            new = Regression.of(make, X, answers.coded[:, d], old.inputs)
             found[d] = replace(old, model=new.model)
         return replace(self, regressions=found)
 
@@ -329,17 +313,16 @@ class Blend:
             found["curves"] = self.curves.state()
         for name, model in (("factors", self.factors), ("copula", self.copula)):
             if model is not None:
-                found |= {f"n_{name}": model.n_factors, name: model.__partwise_state__()}
+                found |= {f"n_{name}": model.n_factors, name: model.state()}
         return found
 
     @classmethod
     def restored(cls, state: SavedState, columns: NumberColumns) -> Blend:
         """The same from what `state` gave, of the columns of a model."""
-        found: dict[str, MCFA | None] = {"factors": None, "copula": None}
-        for name, likelihood in (("factors", "gaussian"), ("copula", "auto")):
+        found: dict[str, OnePart | None] = {"factors": None, "copula": None}
+        for name in found:
             if name in state:
-                found[name] = MCFA(1, int(state[f"n_{name}"]), likelihood=likelihood)
-                found[name].__partwise_restore__(state[name])  # type: ignore[union-attr]  # just made
+                found[name] = OnePart.restored(state[name], int(state[f"n_{name}"]))
         weights, D = state.get("weights"), len(columns.levels)
         if weights is None:  # files of before the copula hold the factors' share in numbers
             share = np.where(columns.numbers, state["share"], 0.0)
