@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from partwise import MCVQ, AspectModel, load
-from partwise.files import model as model_files
 from partwise.files.contents import CONTENTS
+from partwise.files.encoded_values import LOADABLE
 from partwise.files.model import ModelFileError
 from partwise.files.pieces import units_fit
 from partwise.files.schema import Scope
@@ -49,7 +49,7 @@ def stored(name):
 
 
 def test_every_class_that_is_loaded_has_contents():
-    assert CONTENTS.keys() == model_files._LOADABLE.keys()
+    assert CONTENTS.keys() == LOADABLE.keys()
 
 
 def test_a_raised_number_of_aspects_is_refused(tmp_path):

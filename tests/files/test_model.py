@@ -16,6 +16,7 @@ import safetensors.numpy
 from numpy.testing import assert_array_equal
 
 from partwise import MCVQ
+from partwise.files import encoded_values
 from partwise.files import model as model_files
 from partwise.files.contents import CONTENTS
 from partwise.files.model import ModelFileError, load, save
@@ -61,9 +62,9 @@ def _registered(monkeypatch):
     module = types.ModuleType("partwise_toy")
     module.Toy, module.Prior = Toy, Prior
     monkeypatch.setitem(sys.modules, "partwise_toy", module)
-    monkeypatch.setitem(model_files._LOADABLE, "Toy", "partwise_toy")
+    monkeypatch.setitem(encoded_values.LOADABLE, "Toy", "partwise_toy")
     monkeypatch.setitem(CONTENTS, "Toy", Anything())
-    monkeypatch.setitem(model_files._OPTIONS, "Prior", "partwise_toy")
+    monkeypatch.setitem(encoded_values.OPTIONS, "Prior", "partwise_toy")
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_plain_values(value, path):
     assert_same(there_and_back(toy({"v": value}), path).state, {"v": value})
 
 
-@pytest.mark.parametrize("dtype", sorted(model_files._TENSOR_DTYPES))
+@pytest.mark.parametrize("dtype", sorted(encoded_values.TENSOR_DTYPES))
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
 def test_number_arrays(dtype, shape, path):
     array = np.asarray(np.arange(np.prod(shape, dtype=int)).reshape(shape), dtype=dtype)

@@ -48,7 +48,8 @@ def _columns(ctx: Parsed) -> list[str]:
 
 
 def _of_model(path: Path) -> list[str]:
-    from partwise.files.model import decode, read_file
+    from partwise.files.encoded_values import decode
+    from partwise.files.model import read_file
 
     header, arrays = read_file(path)
     state = decode(header["state"], arrays)

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from partwise import __version__
 from partwise.files.atomic import write_atomically
+from partwise.files.encoded_values import Decoded, decode
 from partwise.files.model import (
     CHECKPOINT,
-    Decoded,
     ModelFileError,
-    decode,
     read_file,
     seal,
     serialize,
