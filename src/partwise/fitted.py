@@ -8,9 +8,9 @@ is never changed; what continues from one, such as streaming, makes another with
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -155,6 +155,13 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
     def prepared(self) -> Prepared_co:
         """The parameters as the model needs them to infer new rows."""
         return cast("Prepares[object, Prepared_co]", self.model).prepare(self.params)
+
+    def with_record(self, record: FitRecord, calibration: Calibration) -> Self:
+        """The same model, with another record and calibration."""
+        other = replace(self, record=record, calibration=calibration)
+        if "prepared" in vars(self):
+            vars(other)["prepared"] = self.prepared
+        return other
 
     def column_name(self, d: int) -> str:
         """Name of a column, x0, x1, ... where columns have no names."""

@@ -30,6 +30,10 @@ class Layout:
     parts: Array
     n_states: tuple[int, ...]
 
+    def divided(self, parts: Array) -> Layout:
+        """The same columns and states for other parts of the columns (D,)."""
+        return self if np.array_equal(self.parts, parts) else Layout(parts, self.n_states)
+
     @cached_property
     def first(self) -> Array:
         """Number of the first state of each part, then S; shape (K + 1,)."""

@@ -64,8 +64,11 @@ class EntryFormat:
             return memo[1]
         K = len(layout.n_states)
         owned = [slice(layout.bounds[k], layout.bounds[k + 1]) for k in range(K)]
+        none = layout.decided[:0], np.zeros((0, 0, 0)), np.zeros(0)  # of a part without columns
         parts = [
             self._table(weights.own[:, : layout.n_states[k], at], layout.decided[at])
+            if at.start < at.stop
+            else none
             for k, at in enumerate(owned)
         ]
         tables = Tables(parts, self._table(weights.shared, layout.undecided))
@@ -205,7 +208,10 @@ class EntryGroup:
         return self._sums(m, layout.decided[layout.bounds[k] : layout.bounds[k + 1]])
 
     def _sums(self, m: Array, columns: Array) -> Array:
-        form, rows = self.form, np.ascontiguousarray(m.T)
+        form = self.form
+        if not len(columns):
+            return np.zeros((form.n_statistics, len(m), 0))
+        rows = np.ascontiguousarray(m.T)
         if form.statistics is None:
             table = np.zeros((form.n_statistics, len(columns), len(m)), self.dtype)
             kernels.collect_statistics(

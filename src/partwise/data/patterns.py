@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Patterns:
         """Values of patterns (Q, U) at their rows, (Q, n), or (Q, 1) if there is one pattern."""
         if self.pattern_of is None or self.n_patterns == 1:
             return values
-        return values[:, self.pattern_of]
+        return values.take(self.pattern_of, axis=1)
 
     def gather(self, values: Array) -> Array:
         """Sums over the rows of each pattern, (Q, n) to (Q, U)."""
@@ -48,6 +49,12 @@ class Patterns:
             return values
         if self.n_patterns == 1:
             return values.sum(axis=1, keepdims=True, dtype=float).astype(values.dtype)
-        order = np.argsort(self.pattern_of, kind="stable")
-        starts = np.searchsorted(self.pattern_of[order], np.arange(self.n_patterns))
+        order, starts = self._sorted
         return np.add.reduceat(values[:, order], starts, axis=1)
+
+    @cached_property
+    def _sorted(self) -> tuple[Array, Array]:
+        """Rows by their pattern, (n,), and where each pattern's begin, (U,)."""
+        assert self.pattern_of is not None
+        order = np.argsort(self.pattern_of, kind="stable")
+        return order, np.searchsorted(self.pattern_of[order], np.arange(self.n_patterns))

@@ -111,10 +111,13 @@ class RowBlock:
     def _shared_score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Score of the undecided columns, (S, n)."""
         self._arrange(layouts)
-        groups = list(zip(self._views, weights, layouts, strict=True))
-        total = groups[0][0].shared_score(*groups[0][1:])
-        for group, w, layout in groups[1:]:
-            total += group.shared_score(w, layout)
+        groups = zip(self._views, weights, layouts, strict=True)
+        scores = (group.shared_score(w, own) for group, w, own in groups if len(own.undecided))
+        total = next(scores, None)
+        if total is None:
+            return np.zeros((layouts[0].first[-1], self.n_rows), self.dtype)
+        for score in scores:
+            total += score
         return total
 
     def _add_part_score(

@@ -260,7 +260,7 @@ def finished(
     if family.options.calibrated:
         below = partial(family.below, fitted.model)
         found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
-    return replace(fitted, calibration=found, record=record)
+    return fitted.with_record(record, found)
 
 
 def _with_rows(labels: Array, names: Array) -> Array:

@@ -297,8 +297,8 @@ class FactorRows:
             total = factors.pack(wm @ m.T)[:, None] + weight.sum() * cov
             return total.astype(m.dtype, copy=False)
         i, j = factors.pair_index(len(m))
-        own = wm[i] * m[j] + weighted(patterns.spread(cov), weight)
-        return patterns.gather(own)
+        total = weighted(cov, patterns.gather(weight[None])[0])
+        return patterns.gather(wm[i] * m[j]) + total
 
     def weigh(self, params: MCFAParams, score: Array, labels: Array | None) -> Weighed:
         """Posterior of the rows' classes and factors, from coefficients of features (F, n).

@@ -126,9 +126,27 @@ def multiply(packed: Array, b: Array) -> Array:
     if packed.shape[-1] == 1:
         matrices = unpack(np.moveaxis(packed[..., 0], 0, -1), J)
         return np.moveaxis(matrices @ np.moveaxis(b, 0, -2), -2, 0)
-    out = np.zeros_like(b)
+    out = np.zeros(b.shape, b.dtype)
+    if J and packed.shape[1:] == b.shape[1:]:
+        packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
+        _add_multiplied(packed, np.ascontiguousarray(b).reshape(J, -1), out.reshape(J, -1))
+        return out
     for q, (i, j) in enumerate(zip(*pair_index(J), strict=True)):
         out[i] += packed[q] * b[j]
         if i != j:
             out[j] += packed[q] * b[i]
     return out
+
+
+@compiled(fastmath={"contract"})
+def _add_multiplied(packed, b, out):  # type: ignore[no-untyped-def]  # compiled
+    """Add matrices (Q, n) times vectors (J, n)."""
+    for i in range(len(b)):
+        for j in range(i + 1):
+            matrix, left, right = packed[i * (i + 1) // 2 + j], b[i], b[j]
+            one, other = out[i], out[j]
+            for c in range(len(matrix)):
+                one[c] += matrix[c] * right[c]
+            if i != j:
+                for c in range(len(matrix)):
+                    other[c] += matrix[c] * left[c]

@@ -94,6 +94,11 @@ class MCFA(FactorRows):
         """A -1 for every column."""
         return np.full(self.n_columns, -1)
 
+    @cached_property
+    def open_layouts(self) -> tuple[Layout, ...]:
+        """Layouts of factors and of pairs in which no column is decided."""
+        return tuple(Layout(self.all_undecided, n) for n in (self.n_factors, self.n_pairs))
+
     # --- M-step ---
 
     def maximize(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
@@ -118,8 +123,7 @@ class MCFA(FactorRows):
         linear = np.empty((2, len(self.linear), self.n_columns))
         pairs = np.empty((1, len(self.quadratic), self.n_columns))
         moments = np.zeros((self.classes.n_classes, self.first[-1]))
-        sizes = (self.n_factors, self.n_pairs)
-        first, second = (Layout(self.all_undecided, n).first for n in sizes)
+        first, second = (layout.first for layout in self.open_layouts)
         for k, (one, mean, square) in enumerate(self.spans()):
             J, weight = self.n_factors[k], params.class_counts
             sums = self.prior.sums(params.loadings[k], params.relevance[k])
@@ -380,7 +384,7 @@ class MCFA(FactorRows):
         self, gates: Array, natural: Array, parts: Array
     ) -> tuple[tuple[Layout, ...], tuple[Packed, ...]]:
         """Weights that blocks score with, from coefficients (3, F, D)."""
-        layouts = (Layout(parts, self.n_factors), Layout(parts, self.n_pairs))
+        layouts = tuple(layout.divided(parts) for layout in self.open_layouts)
         weights = []
         for layout, which, P in zip(layouts, (self.linear, self.quadratic), (2, 1), strict=True):
             own, shared = layout.pack(natural[:P, which])

@@ -134,6 +134,11 @@ class MCVQ(StateClasses):
         return out
 
     @cached_property
+    def open_layouts(self) -> tuple[Layout, ...]:
+        """Layouts of all groups in which no column is decided."""
+        return tuple(Layout(np.full(len(own), -1), self.n_states) for own in self.columns)
+
+    @cached_property
     def part_of(self) -> Array:
         """Part of each state, (S,)."""
         return np.repeat(np.arange(len(self.n_states)), self.n_states)
@@ -399,20 +404,21 @@ class MCVQ(StateClasses):
             eta, cost = prior.learned(c)
             natural.append(eta)
             divergence[:, columns] = self.by_part(cost)
-        weights = self._weights(params.gates, natural, parts)
+        weights = self._weights(params.gates, natural, parts, self.open_layouts)
         return MCVQPrepared(params, tuple(natural), divergence, 0, *weights)
 
     def _packed(self, prepared: MCVQPrepared, parts: Array) -> MCVQPrepared:
         """Layouts and weights that follow from the rest, columns decided for ``parts`` (D,)."""
-        layouts, weights = self._weights(prepared.params.gates, prepared.natural, parts)
+        gates, natural = prepared.params.gates, prepared.natural
+        layouts, weights = self._weights(gates, natural, parts, prepared.layouts)
         return replace(prepared, layouts=layouts, weights=weights)
 
     def _weights(
-        self, gates: Array, natural: Sequence[Array], parts: Array
+        self, gates: Array, natural: Sequence[Array], parts: Array, before: Sequence[Layout]
     ) -> tuple[tuple[Layout, ...], tuple[Packed, ...]]:
         layouts, weights = [], []
-        for columns, eta in zip(self.columns, natural, strict=True):
-            layout = Layout(parts[columns], self.n_states)
+        for columns, eta, last in zip(self.columns, natural, before, strict=True):
+            layout = last.divided(parts[columns])
             own, shared = layout.pack(eta)
             shared = self.times(shared, gates[:, columns[layout.undecided]], self.dtype)
             layouts.append(layout)
@@ -490,21 +496,25 @@ def _learn_entries(
         zip(model.columns, prepared.layouts, stats.sums, strict=True)
     ):
         own_columns, columns = columns[layout.decided], columns[layout.undecided]
-        prior = model.priors[g].take(layout.undecided)
-        sums = packed.shared
-        if share is not None:
-            sums = model.times(sums, share[:, columns])
-        chi = prior.posterior(sums)
-        eta, cost = prior.learned(chi)
-        gain[:, columns] = model.by_part(np.einsum("psd,psd->sd", eta, packed.shared))
-        divergence[:, columns] = model.by_part(cost)
-        looked_at[columns] = True
-        # A decided column's gate is one, so its own part's sums count whole.
-        prior = model.priors[g].take(layout.decided)
-        own_chi = prior.posterior(packed.own)
-        own_eta, cost = prior.learned(own_chi)
-        own = np.where(layout.own_states >= 0, cost, 0.0)
-        divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
+        chi, eta = packed.shared, packed.shared  # of no columns, if none is undecided
+        if len(columns):
+            prior = model.priors[g].take(layout.undecided)
+            sums = packed.shared
+            if share is not None:
+                sums = model.times(sums, share[:, columns])
+            chi = prior.posterior(sums)
+            eta, cost = prior.learned(chi)
+            gain[:, columns] = model.by_part(np.einsum("psd,psd->sd", eta, packed.shared))
+            divergence[:, columns] = model.by_part(cost)
+            looked_at[columns] = True
+        own_chi, own_eta = packed.own, packed.own
+        if len(own_columns):
+            # A decided column's gate is one, so its own part's sums count whole.
+            prior = model.priors[g].take(layout.decided)
+            own_chi = prior.posterior(packed.own)
+            own_eta, cost = prior.learned(own_chi)
+            own = np.where(layout.own_states >= 0, cost, 0.0)
+            divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
         chis.append(layout.unpack(Packed(own_chi, chi), params.chi[g]))
         naturals.append(layout.unpack(Packed(own_eta, eta), prepared.natural[g]))
     after = replace(
