@@ -101,6 +101,7 @@ def test_components(dtype, prior, tmp_path):
         ),
         (MCVQ(2, 2, likelihood="auto"), load_iris(as_frame=True).data, ["transform"], "table"),
         (partwise.BayesianPCAMixture(2), rows("gaussian"), ["transform"], "mixtures"),
+        (partwise.PartsImputer(1, 2), rows("gaussian"), ["transform"], "several models"),
         (BayesianPCA(2), rows("gaussian"), ["predict"], "methods"),
         (BayesianPCA(2), None, ["transform"], "fitted"),
     ],

@@ -133,7 +133,10 @@ def test_cells_explanations_and_samples(folder, frame, model):
     found = cells.json()["cells"]
     assert [cell["column"] for cell in found] == expected["column"].to_list()
     assert {type(cell[key]) for cell in found for key in ("value", "expected")} >= {float, str}
-    assert all(isinstance(c["value"], float) for c in found if c["column"] == "number0")
+    sent = records(frame[:30])
+    assert all(cell["value"] == sent[cell["row"]][cell["column"]] for cell in found)
+    shown = [one for part in parts.json()["parts"] for one in part["columns"]]
+    assert all(one["value"] == sent[0][one["column"]] for one in shown)
     assert [part["part"] for part in parts.json()["parts"]] == [0, 1]
     assert drawn.json() == again.json()
     assert [row["group0"] for row in drawn.json()["rows"]] == [given["group0"]] * 4
@@ -300,13 +303,15 @@ def test_many_at_once_get_their_own_rows(folder, frame):
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
-        (b"{", 422, "JSON"),
+        (b"{", 422, "The body is not JSON"),
         (b"[" * 100_000, 400, ""),
         (b'{"rows": ' + b"[" * 100_000, 400, ""),
         (b"\xff\xfe\x00", 400, ""),
         ({"rows": []}, 422, "no rows"),
         ({"rows": [[1]]}, 422, "rows.0"),
-        ({"rows": [{"number0": [1]}]}, 422, "rows.0.number0"),
+        (b"", 422, "must be a JSON object; send Content-Type: application/json"),
+        ({"rows": [{"number0": [1]}]}, 422, "Row 0, column 'number0': a value must be a number"),
+        ({"rows": [{"number0": True}]}, 422, "true is not a number"),
         ({"rows": [{"nowhere": 1}]}, 422, "There is no column 'nowhere'"),
         ({"rows": [{"nowhere\0": None}]}, 422, "There is no column"),
         ({"rows": [{"number0": "much"}]}, 422, "'much' is not a number"),

@@ -51,7 +51,7 @@ def drift(
       partwise drift survey.safetensors today.csv --all -o drift.csv
     """
     check_out(out)
-    fitted = load_for(model, "anomaly_scores", "be compared with new rows", inner=True)
+    fitted = load_for(model, "anomaly_scores", "be compared with new rows")
     with busy(f"Reading {data}"):
         _, X = read_like(fitted, data, reading)
     from partwise import drift as compared

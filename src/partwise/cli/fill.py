@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -112,7 +113,7 @@ def impute(
     from partwise.files.frames import as_polars, with_ids, write_filled, write_table
 
     fitted = load_for(model, "impute", "impute")
-    if number is not None and not hasattr(fitted, "summary"):
+    if number is not None and "n_imputations" not in signature(fitted.impute).parameters:
         fail(f"Error: a {type(fitted).__name__} has no multiple imputation; omit --number.", 2)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, reading)
@@ -246,8 +247,6 @@ def _named(fitted: BaseEstimator, rows: Frame | Array) -> Frame | Array:
 
 def _values(fitted: BaseEstimator, known: dict[str, str]) -> dict[Name, Value]:
     """Given values as the model's columns have them: numbers, dates or levels."""
-    import numpy as np
-
     from partwise.fitted import schema_of
 
     schema, out = schema_of(fitted), dict["Name", "Value"]()
@@ -264,9 +263,33 @@ def _values(fitted: BaseEstimator, known: dict[str, str]) -> dict[Name, Value]:
             by_text = {str(level): level for level in column.levels}
             out[place] = by_text.get(text, text)
             continue
-        try:
-            is_date = column is not None and column.form == "date"
-            out[place] = np.datetime64(text) if is_date else float(text)
-        except ValueError:
-            fail(f"Error: --given {name}={text}: {text!r} is not a value of this column.", 2)
+        is_date = column is not None and column.form == "date"
+        value = _read_value(fitted, name, text, is_date)
+        if value is None:
+            what = "date; write it like 2026-01-31" if is_date else "number; write it like 1.5"
+            fail(f"Error: --given {name}={text}: {text!r} is not a {what}.", 2)
+        out[place] = value
     return out
+
+
+def _read_value(fitted: BaseEstimator, name: str, text: str, is_date: bool) -> Value | None:
+    """A number or a date, in the format of the model's text file or a plain one; else None."""
+    import numpy as np
+    import polars as pl
+
+    from partwise.data.decide import read_columns
+    from partwise.data.text_options import TextOptions
+    from partwise.files.model import TEXT_FORMAT
+
+    form = getattr(fitted, TEXT_FORMAT, None)
+    options = TextOptions(
+        numbers=frozenset() if is_date else frozenset({name}),
+        like={} if form is None else form.columns,
+    )
+    try:
+        (read,) = read_columns([pl.Series(name, [text], pl.String)], [name], "", options).values
+    except ValueError as error:
+        fail(f"Error: --given {name}={text}: {error}", 2)
+    if is_date:
+        return np.datetime64(read[0]) if read.dtype.is_temporal() else None
+    return float(read[0]) if read.dtype.is_numeric() else None

@@ -254,9 +254,14 @@ def pair(text: str, option: str, form: str) -> tuple[str, str]:
 def load_for(path: Path, method: str, what: str, inner: bool = False) -> BaseEstimator:
     """Load a model that has a method, or its inner model; ``what`` describes the method."""
     from partwise import load
+    from partwise.files.model import TEXT_FORMAT
 
     fitted = load(path)
-    fitted = getattr(fitted, "model_", fitted) if inner else fitted
+    if inner and hasattr(fitted, "model_"):
+        form = getattr(fitted, TEXT_FORMAT, None)
+        fitted = fitted.model_
+        if form is not None:
+            setattr(fitted, TEXT_FORMAT, form)
     if not hasattr(fitted, method):
         fail(
             f"Error: {path} contains a model of type {type(fitted).__name__}, which cannot {what}; "

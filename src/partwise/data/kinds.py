@@ -171,8 +171,9 @@ def _learn_levels(
     if asked == "auto" and (stored := _stored_as_text(levels)):
         problems.append(stored)
     if asked != "auto" and not has_levels(asked):
+        held = shortened(levels[0]) if levels else "text"
         raise ValueError(
-            f"Column {survey.name!r} holds {levels[:1]}, which is not a number; convert it, or "
+            f"Column {survey.name!r} holds {held}, which is not a number; convert it, or "
             f'choose likelihood "categorical" instead of {asked!r}.'
         )
     if not n_seen:

@@ -273,7 +273,10 @@ class Schema:
             own = np.flatnonzero(places == d)
             (raw,) = read_columns(given[own, None])
             out[own], unseen = self.columns[d].encode(raw)
-            if unseen and not self.columns[d].has_number_levels:
+            if unseen and self.columns[d].has_number_levels:
+                if self.columns[d].to_tell(unseen):
+                    _tell_unseen(self.columns[d], unseen)
+            elif unseen:
                 known = listed(self.columns[d].levels, bare=True)
                 raise ValueError(
                     f"Column {shortened(self.columns[d].name)} has no value "

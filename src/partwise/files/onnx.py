@@ -78,6 +78,8 @@ def export_onnx(model: BaseEstimator, path: PathLike, *, methods: Sequence[str] 
     fitted: Fitted | None = getattr(model, "_fitted", None)
     if fitted is None:
         raise ValueError(f"This {type(model).__name__} is not fitted; fit it first.")
+    if not isinstance(fitted, Fitted):
+        raise _refused(type(model).__name__, "it blends several models; fit an MCVQ or MCFA")
     graph = Graph()
     X = graph.input("X")
     rows = graph.cast(X, np.dtype(float))

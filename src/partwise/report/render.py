@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from sklearn.base import BaseEstimator
 
+from partwise.estimators.imputer import PartsImputer
 from partwise.files.atomic import write_atomically
 from partwise.plot.view import percent
 from partwise.report.collect import collect
@@ -95,6 +96,8 @@ def write_report(
     ...     path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
+    if isinstance(model, PartsImputer):
+        model = model.model_
     names = row_names, column_names
     content = collect(model, data, image_shape, title, model_file, stability, *names, fit_seconds)
     write_atomically(path, render(content).encode())

@@ -110,9 +110,7 @@ class Service:
 
     @staticmethod
     def _cannot(served: Served, name: str, question: str) -> RefusedError:
-        sentence = (
-            f"{name!r} is a {type(served.estimator).__name__}, which cannot answer {question}"
-        )
+        sentence = f"{name!r} ({type(served.estimator).__name__}) cannot answer {question}"
         known = ", ".join(served.questions)
         return RefusedError(HTTPStatus.NOT_FOUND, f"{sentence}; it answers {known}.")
 
@@ -316,7 +314,9 @@ def _add_tables(app: FastAPI, service: Service) -> None:
         _, table = service.table(name, "anomalous_cells")
         read = table.records.read(body.rows)
         service.check_rows(len(read.numbers))
-        cells = await service.compute(partial(table.anomalous_cells, read.numbers, body.n_cells))
+        cells = await service.compute(
+            partial(table.anomalous_cells, read.numbers, body.n_cells, body.rows)
+        )
         return bodies.Cells(cells=cells, notes=read.notes)
 
     @app.post("/models/{name}/drift", tags=["rows"])
@@ -335,7 +335,9 @@ def _add_tables(app: FastAPI, service: Service) -> None:
         """State of every part of one row, and the columns that support it."""
         _, table = service.table(name, "explain")
         read = table.records.read([body.row])
-        parts = await service.compute(partial(table.explain, read.numbers, body.n_columns))
+        parts = await service.compute(
+            partial(table.explain, read.numbers, body.n_columns, body.row)
+        )
         return bodies.Explanation(parts=parts, notes=read.notes)
 
     @app.post("/models/{name}/sample", tags=["rows"])
@@ -423,12 +425,26 @@ async def _refused(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.sentence}, int(error.status), headers=headers)
 
 
+_VALUES = "a value must be a number, a text, true, false or null"
+
+
 async def _invalid(request: Request, error: Exception) -> Response:
     """The first error in a body, in one sentence."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    where = ".".join(str(step) for step in first["loc"][1:])
-    sentence = f"{where}: {first['msg']}." if where else f"{first['msg']}."
+    steps = [str(step) for step in first["loc"][1:]]
+    where = ".".join(steps)
+    match steps:
+        case _ if first["type"] == "json_invalid":
+            sentence = f"The body is not JSON: {first['ctx']['error']} at character {where}."
+        case []:
+            sentence = "The body must be a JSON object; send Content-Type: application/json."
+        case ["rows", row, column, _]:
+            sentence = f"Row {row}, column {column!r}: {_VALUES}."
+        case ["row" | "given", column, _]:
+            sentence = f"Column {column!r}: {_VALUES}."
+        case _:
+            sentence = f"{where}: {first['msg']}."
     return JSONResponse({"error": sentence}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 

@@ -110,6 +110,9 @@ class Records:
             if column is not None and column.form == "date":
                 return _days(value, self.names[d], i)
             raise refused(f"Row {i}, column {self.names[d]!r}: {shortened(value)} is not a number.")
+        if column is not None and isinstance(value, bool):
+            word = "true" if value else "false"
+            raise refused(f"Row {i}, column {self.names[d]!r}: {word} is not a number.")
         try:
             number = float(value)
         except OverflowError:

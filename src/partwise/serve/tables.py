@@ -20,7 +20,7 @@ from partwise.estimators.drift import Drift, drift
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of, schema_of
 from partwise.sampling.importance import mix_classes
-from partwise.serve.records import Records, Scalar, as_json_object, as_scalar
+from partwise.serve.records import Record, Records, Scalar, as_json_object, as_scalar
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -105,16 +105,30 @@ class Table:
 
     # --- answers that are not batched ---
 
-    def anomalous_cells(self, X: Array, n_cells: int) -> list[dict[str, Scalar]]:
-        """The most surprising cells."""
+    def anomalous_cells(
+        self, X: Array, n_cells: int, sent: Sequence[Record]
+    ) -> list[dict[str, Scalar]]:
+        """The most surprising cells, with their values as they were sent."""
         found = anomalous_cells(fitted_of(self.estimator), X, X, n_cells)
         rows = zip(*found.values(), strict=True)
-        return [{c: as_scalar(v) for c, v in zip(found, row, strict=True)} for row in rows]
+        cells = [{c: as_scalar(v) for c, v in zip(found, row, strict=True)} for row in rows]
+        for cell, i in zip(cells, np.asarray(found["row"]).tolist(), strict=True):
+            cell["value"] = sent[i].get(str(cell["column"]))
+        return cells
 
-    def explain(self, X: Array, n_columns: int) -> list[dict[str, object]]:
-        """State and supporting columns of every part of one row."""
-        found = self.estimator.explain(self._frame(X), n_columns)
-        return [as_json_object(part) for part in found]
+    def explain(self, X: Array, n_columns: int, sent: Record) -> list[dict[str, object]]:
+        """State and supporting columns of every part of one row, with values as they were sent."""
+        return [
+            as_json_object(
+                {
+                    **part,
+                    "columns": [
+                        {**one, "value": sent.get(str(one["column"]))} for one in part["columns"]
+                    ],
+                }
+            )
+            for part in self.estimator.explain(self._frame(X), n_columns)
+        ]
 
     def drift(self, X: Array, alpha: float) -> Drift:
         """Differences between rows and the rows of the fit."""
