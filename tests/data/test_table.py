@@ -117,6 +117,10 @@ def test_columns_without_any_value_are_filled_with_the_type_of_the_fit(dtype):
     ("column", "first"),
     [
         (pd.Series([None, *map(decimal.Decimal, ["2.50", "3.1", "4", "5"])], dtype=object), "2.50"),
+        (
+            pd.Series([None, *map(decimal.Decimal, ["1e30", "0.01", "2", "3"])], dtype=object),
+            "1" + "0" * 30 + ".00",  # more digits than decimals have by default
+        ),
         (pd.Series([None, 2, 3, 4, 7], dtype=object), 2),
         (pd.Series([None, 2.5, 3, 4, 7], dtype=object), 2.5),
         (pd.Series(pd.arrays.SparseArray([np.nan, 2.5, 3.0, 4.0, 7.0])), 2.5),

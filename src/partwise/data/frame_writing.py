@@ -180,7 +180,9 @@ def _like_objects(values: Array, known: pd.Series) -> Array:
     elif all(isinstance(one, decimal.Decimal) for one in known):
         place = min((one.as_tuple().exponent for one in known if one.is_finite()), default=0)
         unit = decimal.Decimal((0, (1,), int(place)))
-        out[held] = [decimal.Decimal(repr(value)).quantize(unit) for value in values[held].tolist()]
+        exact = decimal.Context(prec=decimal.MAX_PREC)  # 28 digits are too few for some numbers
+        numbers = (decimal.Decimal(repr(value)) for value in values[held].tolist())
+        out[held] = [number.quantize(unit, context=exact) for number in numbers]
     return out
 
 

@@ -155,7 +155,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: DataLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Matrix | Frame:
-        """`fit`, then `transform` of the same rows, in less time than separately."""
+        """`fit`, then `transform` of the same rows, in less time than separately.
+
+        Parameters are those of `fit`, the table is that of `transform`.
+        """
         self._answers = self._learn(X, sample_weight)
         try:
             return self.transform(X)
