@@ -154,6 +154,46 @@ WILD = [
         refused="line 3: column 'x' holds '12e4', a number or a code",
     ),
     read("x", ["250000", "1e+05"], [2.5e5, 1e5], called="powers of ten as R writes them"),
+    *(
+        Nasty(
+            f"numbers with what nobody sees, {mark!r}",
+            column("x", ["1.5", f"{mark}2.5", "3.5", f"4.5{mark}"]),
+            refused="line 3: column 'x' holds .*, a number with other characters around it",
+        )
+        for mark in ("\u200b", "\u200f", "'")
+    ),
+    *(
+        Nasty(
+            f"a number with a word, {cell}",
+            column("x", ["1.5", cell, "3.5", "4.5"]),
+            refused="line 3: column 'x' holds .* beside numbers; write a number instead",
+        )
+        for cell in ("ca. 2.5", "2.5?", "2.5 (est.)", "p<0.01")
+    ),
+    read(
+        "x",
+        ["1.5", "\uff0d2.5", "3.5", "\u20114.5"],
+        [1.5, -2.5, 3.5, -4.5],
+        called="wide minus signs, and hyphens",
+    ),
+    read(
+        "d",
+        ["1445-06-23", "1445-07-29"],
+        [day(1445, 6, 23), day(1445, 7, 29)],
+        called="dates of another calendar",
+        told="dates in 'd' are of the years 1445 to 1445",
+    ),
+    Nasty(
+        "two byte order marks",
+        "\ufeff\ufeffx,g\n1,a\n2,b\n",
+        refused="line 1: the line begins with a byte order mark",
+    ),
+    Nasty(
+        "versions that look like numbers",
+        column("version", ["1.9", "1.10", "2.0"]),
+        {"version": [1.9, 1.1, 2.0], "g": ["a", "b", "a"]},
+        told="1.10 in 'version' is read as 1.1",
+    ),
     Nasty(
         "missing values of Stata",
         column("x", [".a", "1", ".", "2", ".b", ".c", "3"]),

@@ -97,6 +97,15 @@ def test_other_rows_are_written_in_the_same_way(write, case, tmp_path):
     assert again.X.equals(data.X)
 
 
+def test_times_with_several_offsets_are_filled_in_one(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("t,n\n2024-03-31T01:30:00+01:00,1\n2024-03-31T03:30:00+02:00,2\n,3\n")
+    data = read_data(path)
+    write_filled(path, data, data.X.with_columns(pl.col("t").fill_null(strategy="max")))
+    assert path.read_text().splitlines()[3] == "2024-03-31T01:30:00+00:00,3"
+    assert read_data(path).X["t"][2] == data.X["t"][1]
+
+
 def test_values_in_the_users_own_form(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(

@@ -22,6 +22,7 @@ from partwise.data.decide_numbers import (
     check_powers,
     grid,
     numbers,
+    zero_notes,
 )
 from partwise.data.decide_words import word_notes
 from partwise.data.forms import DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
@@ -45,6 +46,8 @@ _LOOKED_AT = 7
 _TRUTHS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 # A number with one point, or comma, before three digits: a thousand, or three decimals.
 _THOUSAND = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
+# Years of dates outside of which they may be of another calendar, or mean missing.
+_USUAL_YEARS = ("1600", "2200")
 # Numbers with leading zeros, and telephone numbers.
 _CODE = r"^(?:0\d+|\+\d{9,15})$"
 _SIGNS = {".": "points", ",": "commas", "'": "apostrophes", "’": "apostrophes"}
@@ -92,7 +95,7 @@ def read_columns(
     coded |= digits & ~is_whole & (digits | ~held).all(axis=1, keepdims=True)
     values: list[pl.Series] = []
     forms: list[Form | Open] = []
-    signs, orders, n_written = set[str](), set[str](), 0
+    signs, orders, notes, n_written = set[str](), set[str](), list[str](), 0
     for i, name in enumerate(names):
         text, own = long.slice(i * n, n).alias(name), ColumnOptions(name, options)
         form: Form | Open = TextForm()
@@ -113,6 +116,8 @@ def read_columns(
             if days is None and not (are_whole or dotted[i].any() or name in options.numbers):
                 with about(name):
                     check_powers(text, int(held[i].sum()), name)
+            if days is None and dotted[i].any():
+                notes += zero_notes(text, name)
             if days is None:
                 read = whole if are_whole else number
                 text = read.slice(i * n, n).alias(name)
@@ -134,7 +139,7 @@ def read_columns(
                 check_spans(text, form, own)
         values.append(text)
         forms.append(form)
-    settled, formats, notes = list[Form](), list[ColumnFormat](), list[str]()
+    settled, formats = list[Form](), list[ColumnFormat]()
     for i, (name, form) in enumerate(zip(names, forms, strict=True)):
         own = ColumnOptions(name, options)
         with about(name):
@@ -233,6 +238,13 @@ def _date_notes(name: str, form: DateForm, values: pl.Series) -> list[str]:
     if form.has_short_years:
         years = values.dt.year().drop_nulls().sort()
         out.append(f"two-digit years in {shortened(name)} are {years[0]} to {years[-1]}")
+    elif values.count():
+        first, last = (str(value)[:4] for value in (values.min(), values.max()))
+        if first < _USUAL_YEARS[0] or last > _USUAL_YEARS[1]:
+            out.append(
+                f"dates in {shortened(name)} are of the years {first} to {last} (other calendars "
+                "are not converted)"
+            )
     return out
 
 

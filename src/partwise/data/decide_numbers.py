@@ -38,11 +38,16 @@ _MAX_NAMES, _MIN_BELOW = 3, 2
 _MAX_LEVELS = 10
 # Distinct texts beside numbers that may mean missing, and distinct units that are not codes.
 _MAX_MARKS, _MAX_UNITS = 3, 5
+_LOOKED_AT = 1000  # values in which zeros at the end are looked for
 _MAX_WORDS = 27  # Stata's marks of missing values
 # Limits of detection, numbers with stars, and numbers with their errors.
 _QUALIFIED = (
     r"^(?:[<>≤≥~≈]=?\s?[+-]?[\d.,]*\d"
     r"|[+-]?\d[\d.,]*\s?(?:[*†‡§+]{1,3}|(?:±|\+/-)\s?\d[\d.,]*))$"
+)
+# Apostrophes, quotes, and characters that nobody sees.
+_UNSEEN = (
+    r"^['\"`´‘’]+|['\"`´‘’]+$|[\x{ad}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}\x{feff}]"
 )
 # Marks without letters and digits, and words that are not in `MISSING` for their small letters.
 _PROBABLY_MISSING = re.compile(
@@ -128,6 +133,17 @@ def check_powers(text: pl.Series, n: int, name: str) -> None:
             f"column {shortened(name)} holds {shortened(text[row])}, a number or a code; use "
             f"--kind {shortened(name + '=gaussian')} or --kind {shortened(name + '=categorical')}.",
         )
+
+
+def zero_notes(text: pl.Series, name: str) -> list[str]:
+    """A note on numbers such as 1.10 beside 1.9, which may be versions."""
+    some = text.drop_nulls().head(_LOOKED_AT)
+    places = some.str.extract(r"\.(\d+)$")
+    ends_with_zero = places.str.contains(r"^\d0$").fill_null(False)
+    if not ends_with_zero.any() or not (places.str.len_chars() == 1).any():
+        return []
+    row = int(ends_with_zero.arg_max() or 0)
+    return [f"{some[row]} in {shortened(name)} is read as {float(some[row]):g}"]
 
 
 def check_digits(text: pl.Series, cells: Sequence[str], name: str) -> None:
@@ -253,8 +269,18 @@ def _check_others(text: pl.Series, core: pl.Series, held: Array, fits: Array, na
         return
     row, words = int(np.argmax(held & ~fits)), others.unique()
     cell, kind = shortened(text[row]), shortened(name + "=categorical")
-    measured = len(plain) > _MAX_LEVELS or plain.str.contains(r"\d[.,]\d").any()
-    if measured and others.str.contains(_QUALIFIED).all():
+    fractions = plain.str.contains(r"\d[.,]\d").any()
+    measured = len(plain) > _MAX_LEVELS or fractions
+    bare = others.str.replace_all(_UNSEEN, "")
+    if measured and ((bare != others) & bare.str.contains(_NUMBER)).all():
+        raise Doubt(
+            row,
+            f"column {shortened(name)} holds {cell}, a number with other characters around it; "
+            f"remove them, or use --kind {kind}.",
+        )
+    # Numbers with words, such as ca. 5.2 or 3.1?, are no codes where others have fractions.
+    noted = fractions and 2 * fits.sum() >= held.sum() and others.str.contains(r"\d").all()
+    if noted or (measured and others.str.contains(_QUALIFIED).all()):
         raise Doubt(
             row,
             f"column {shortened(name)} holds {cell} beside numbers; write a number instead, or use "

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import polars as pl
 
-MINUS = "−–"  # typographic minus sign, and the dash that is used for it
+# Typographic minus sign, and the dash, hyphens and wide signs that are used for it.
+MINUS = "−–\u2010\u2011\ufe63\uff0d"
 _ALONE = r"(^|\D)\d(\D|$)"  # a number of one digit
 _TIME = r"[T ,]*\d{1,2}:\d\d.*$"
 _POWER = r"\d[.,]?([eE])[+-]?(\d+)$"
@@ -207,7 +208,10 @@ class DateForm:
         digits = like.str.extract(r":\d\d[.,](\d+)").str.len_chars().unique().to_list()
         if digits in ([3], [6]):  # all cells have as many decimals of seconds
             pattern = pattern.replace("%.f", f"%.{digits[0]}f")
-        text = values.cast(self.kind).dt.strftime(pattern) + self.after
+        values = values.cast(self.kind)
+        if "%:z" in pattern:
+            values = values.dt.replace_time_zone("UTC")
+        text = values.dt.strftime(pattern) + self.after
         if like.str.contains(_FRACTION).any():
             text = text.str.replace(r"(:\d\d)\.(\d)", "$1,$2")
         if like.str.contains(_HALF).any():

@@ -77,8 +77,8 @@ _NAMED_AS_DIRECTION = re.compile(
 # Texts that the user may have meant as dates or numbers. Whole numbers may be codes.
 _LIKE_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
 _LIKE_NUMBER = re.compile(r"[-+]?\d+[.,]\d+\s?[%€$£]?|[-+]?[€$£]\s?\d[\d.,]*|\d[\d.,]*\s?[%€]")
-# Texts of numbers, such as 120/80, 12 metres or 5 ft 11 in: beginning with one, and of few shapes.
-_BEGINS_WITH_NUMBER = re.compile(r"[^\w\s]{0,2}\d")
+# Texts of numbers, such as 120/80, CHF 12.- or 5 ft 11 in: beginning with one, and of few shapes.
+_BEGINS_WITH_NUMBER = re.compile(r"(?:[A-Z]{3} )?[^\w\s]{0,2}\d")
 _MAX_SHAPES = 0.5  # per text
 # Numbers that mean missing: -99, 999, 888.88 and the like; and dates, in days since 1970.
 _CODE_OF_MISSING = re.compile(r"-[1789]|-?([789])\1+(\.\1+)?")

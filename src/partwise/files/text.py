@@ -151,7 +151,7 @@ def read_table(
 
 def _check_joints(path: Path, text: str) -> None:
     """Refuse byte order marks at the beginning of lines."""
-    if joint := re.search(r"[\r\n]\ufeff", text):
+    if joint := re.search(r"(?:^|[\r\n])\ufeff", text):
         line = len(text[: joint.end()].splitlines())
         raise ValueError(
             f"{path}, line {line}: the line begins with a byte order mark, as where files were "
