@@ -47,7 +47,7 @@ def test_a_summary_is_text_a_table_and_a_frame(table, model):
     for profile, columns in zip(summary["profile"], summary["columns"], strict=True):
         shown = " ".join(profile.split()) in flowing or profile == "depend on no part"
         assert shown == bool(columns)  # a part without columns has no states to show
-    assert "part1: no columns" in text
+    assert re.search(r"part\d: no columns", text)
     frame = summary.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert frame["profile"].tolist() == summary["profile"]

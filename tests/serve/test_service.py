@@ -142,6 +142,24 @@ def test_cells_explanations_and_samples(folder, frame, model):
     assert [row["group0"] for row in drawn.json()["rows"]] == [given["group0"]] * 4
 
 
+def test_ordered_numbers_out_of_range_are_anomalous_as_in_the_library(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=300)
+    data = {"years": 2 * kind + rng.integers(1, 4, size=300), "size": 9.0 * kind}
+    frame = pl.DataFrame(data).with_columns(size=pl.col("size") + rng.normal(size=300))
+    model = MCVQ(1, 2, likelihood={"years": "ordinal"}, random_state=0).fit(frame)
+    model.save(tmp_path / "survey.safetensors")
+    new = frame[:20].with_columns(years=pl.Series([99, *frame["years"][1:20]]))
+    (cells,) = ask(tmp_path, (ROWS + "anomalous_cells", {"rows": records(new), "n_cells": 5}))
+    found = cells.json()["cells"]
+    with pytest.warns(UserWarning, match="outside of the range"):
+        expected = model.anomalous_cells(new, 5)
+    assert (found[0]["row"], found[0]["column"], found[0]["value"]) == (0, "years", 99)
+    for key in ("row", "column", "value"):
+        assert [cell[key] for cell in found] == expected[key].to_list()
+    np.testing.assert_allclose([cell["surprise"] for cell in found], expected["surprise"])
+
+
 def test_classes_and_columns_without_names(folder):
     rows = [{"0": 0.1, "1": -0.2}, {"2": 4.0, "3": 4.2}]
     found, states = ask(

@@ -89,11 +89,13 @@ def anomalous_cells(
     n_jobs: int | None = None,
     per_column: int | None = None,
     of_fit: bool | None = None,
+    beyond: Mapping[int, Array] | None = None,
 ) -> Mapping[str, Iterable[Value]]:
     """The most surprising observed cells, as columns by name; at most ``per_column`` of a column.
 
     ``of_fit`` says whether the model was fitted to these rows; None compares column totals. X may
-    be ``coded`` itself, where the user's values are not known.
+    be ``coded`` itself, where the user's values are not known; ``beyond`` then says how far they
+    lie outside of the range of the fit, as `Schema.beyond`.
     """
     told, model = laws(fitted), core(fitted)
     parts, log_prior = fitted.params.gates.argmax(axis=0), log_marginal(fitted)
@@ -103,7 +105,8 @@ def anomalous_cells(
         of_fit = are_rows_of_fit(fitted, len(coded), column_totals(fitted, coded, n_jobs))
 
     schema = None if of_fit or X is coded else fitted.schema
-    beyond = {} if schema is None else schema.beyond(as_table(X))
+    if beyond is None or of_fit:
+        beyond = {} if schema is None else schema.beyond(as_table(X))
     new_extreme = np.log1p(fitted.params.state_counts[:, : core(fitted).first[1]].sum())
     by_range = {d: (away > 0) * new_extreme + np.log1p(away**2) for d, away in beyond.items()}
     by_leader = {

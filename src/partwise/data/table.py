@@ -261,7 +261,7 @@ class Schema:
         at = list(places.values())
         some = X[:, at] if isinstance(X, np.ndarray) else select(X, [names[i] for i in at])
         raw = read_columns(some)
-        found = {d: own[d].beyond(one) for d, one in zip(places, raw, strict=True)}
+        found = {d: own[d].beyond(one.values) for d, one in zip(places, raw, strict=True)}
         return {d: away for d, away in found.items() if away.any()}
 
     def encode_cells(self, places: Array, values: Sequence[Value]) -> Array:

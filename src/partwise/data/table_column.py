@@ -188,12 +188,12 @@ class TableColumn:
         levels = np.array(self.levels, dtype=float)
         return np.searchsorted((levels[1:] + levels[:-1]) / 2, values)
 
-    def beyond(self, raw: RawColumn) -> Array:
+    def beyond(self, numbers: Array) -> Array:
         """How far numbers lie outside of the range that fit saw, in widths of the range, (n,).
 
         Of columns of ordered numbers; 0 within the range, and where missing.
         """
-        values = np.where(np.isfinite(raw.values), raw.values, np.nan)
+        values = np.where(np.isfinite(numbers), numbers, np.nan)
         low, high = np.array([self.levels[0], self.levels[-1]], dtype=float)
         away = np.maximum(np.maximum(low - values, values - high), 0.0)
         return np.nan_to_num(away) / max(high - low, np.finfo(float).tiny)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.special import xlogy
-from scipy.stats import chi2, hypergeom
+from scipy.special import chdtrc, xlogy
+from scipy.stats import hypergeom
 
 from partwise.data.table import Schema, TableColumn, number_text
 from partwise.plot.view import View, percent
@@ -117,26 +118,26 @@ def _where(
     fewest = np.argsort(absent.sum(axis=0), kind="stable")
     reasons = [int(d) for d in fewest if bins[d] is not None][:MAX_REASONS]
     n_left = MAX_EXPLAINED
+    groups: list[list[int]] = []
     for columns in [*(group["columns"] for group in together), *alone]:
+        groups.append(columns[:n_left])
+        n_left -= len(groups[-1])
+    explained = _explained(absent, bins, reasons, [_is_ordered(one) for one in table], groups)
+    for columns in groups:
         # Each column of a group by itself: what explains one need not explain the others.
         by_reason: dict[tuple[int, str], list[tuple[int, float, float]]] = {}
-        for d in columns[:n_left]:
-            best, reason = MIN_EXPLAINED, None
-            for other in reasons:
-                binned = bins[other]
-                if binned is None or other in columns:
-                    continue
-                ordered = _is_ordered(table[other])
-                explained, split = _split(absent[:, d], binned, ordered, len(bins))
-                if explained > best:
-                    best, reason = explained, (other, binned >= 0, np.isin(binned, split))
-            if reason is None:
+        for d in columns:
+            best = int(explained[d].argmax())
+            if explained[d][best] <= MIN_EXPLAINED:
                 continue
-            other, known, inside = reason
+            other = reasons[best]
+            binned = bins[other]
+            assert binned is not None
+            split = _Splits(absent[:, [d]], binned, _is_ordered(table[other])).chosen()
+            known, inside = binned >= 0, np.isin(binned, split)
             words = _words(table[other], coded[inside, other], coded[known, other])
             inner, outer = float(absent[inside, d].mean()), float(absent[known & ~inside, d].mean())
             by_reason.setdefault((other, words), []).append((d, inner, outer))
-        n_left -= min(len(columns), n_left)
         for (other, words), own in by_reason.items():
             found.append(
                 {
@@ -171,38 +172,88 @@ def _is_ordered(column: TableColumn | None) -> bool:
     return column is None or not column.has_levels or column.ordered or column.form != "level"
 
 
-def _split(
-    absent: np.ndarray, bins: np.ndarray, ordered: bool, n_columns: int
-) -> tuple[float, np.ndarray]:
-    """The share of the entropy that two groups of bins explain, and the one with more missing.
+def _explained(
+    absent: np.ndarray,
+    bins: Sequence[np.ndarray | None],
+    reasons: Sequence[int],
+    ordered: Sequence[bool],
+    groups: Sequence[Sequence[int]],
+) -> dict[int, np.ndarray]:
+    """The share of the entropy of columns' missing values that each reason explains."""
+    group_of = {d: g for g, columns in enumerate(groups) for d in columns}
+    columns = list(group_of)
+    shares = np.zeros((len(reasons), len(columns)))
+    for i, other in enumerate(reasons):
+        binned = bins[other]
+        assert binned is not None
+        shares[i] = _Splits(absent[:, columns], binned, ordered[other]).explained(len(bins))
+        shares[i, [group_of[d] == group_of.get(other, -1) for d in columns]] = 0.0
+    return {d: shares[:, j] for j, d in enumerate(columns)}
 
-    A group is a range of ordered bins, or its complement. What as many columns and groups would
-    give by chance explains nothing.
+
+@cache
+def _ranges(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Begins and ends of all ranges of n bins."""
+    return np.triu_indices(n + 1, 1)
+
+
+class _Splits:
+    """The best division of bins into two groups, for the missing values of several columns.
+
+    A group is a range of ordered bins, or its complement; of others the bins with the largest
+    share of missing values.
+
+    Parameters
+    ----------
+    absent : ndarray of shape (n_rows, C)
+    bins : ndarray of shape (n_rows,)
+        Numbers of bins, -1 where missing.
+    ordered : bool
     """
-    known = bins >= 0
-    n = np.bincount(bins[known]).astype(float)
-    missing = np.bincount(bins[known], absent[known], minlength=len(n))
-    total, all_missing = n.sum(), missing.sum()
-    if min(all_missing, total - all_missing) < MIN_ROWS:
-        return 0.0, np.empty(0, int)
-    used = np.flatnonzero(n)
-    order = used if ordered else used[np.argsort(-missing[used] / n[used], kind="stable")]
-    rows, lost = (np.concatenate([[0.0], np.cumsum(of[order])]) for of in (n, missing))
-    first, last = np.triu_indices(len(rows), 1)
-    if not ordered:
-        first, last = np.zeros(len(order), int), np.arange(1, len(order) + 1)
-    inner, inner_missing = rows[last] - rows[first], lost[last] - lost[first]
-    before = float(_nats(total, all_missing))
-    gain = before - _nats(inner, inner_missing) - _nats(total - inner, all_missing - inner_missing)
-    at = int(gain.argmax())
-    n_tries = len(gain) if ordered else 1
-    by_chance = chi2.sf(2.0 * gain[at], 1 if ordered else len(used) - 1) * n_tries * n_columns**2
-    if by_chance > MAX_BY_CHANCE:
-        return 0.0, np.empty(0, int)
-    chosen = order[first[at] : last[at]]
-    if inner_missing[at] * (total - inner[at]) < (all_missing - inner_missing[at]) * inner[at]:
-        chosen = np.setdiff1d(used, chosen)
-    return float(gain[at] / before), chosen
+
+    def __init__(self, absent: np.ndarray, bins: np.ndarray, ordered: bool) -> None:
+        known = bins >= 0
+        C = absent.shape[1]
+        held = np.zeros((int(bins.max()) + 1, len(bins)))
+        held[bins[known], np.flatnonzero(known)] = 1.0
+        n, missing = held.sum(axis=1), held @ absent
+        self._used = used = np.flatnonzero(n)
+        self._total, self._missing = float(n.sum()), missing.sum(axis=0)
+        order = np.broadcast_to(used[:, None], (len(used), C))
+        first, last = _ranges(len(used))
+        if not ordered:
+            order = used[np.argsort(-missing[used] / n[used, None], axis=0, kind="stable")]
+            first, last = np.zeros(len(used), int), np.arange(1, len(used) + 1)
+        zero = np.zeros((1, C))
+        rows = np.concatenate([zero, np.cumsum(n[order], axis=0)])
+        lost = np.concatenate([zero, np.cumsum(np.take_along_axis(missing, order, 0), axis=0)])
+        inner, inner_missing = rows[last] - rows[first], lost[last] - lost[first]
+        self._before = _nats(self._total, self._missing)
+        gain = self._before - _nats(inner, inner_missing)
+        gain -= _nats(self._total - inner, self._missing - inner_missing)
+        self._at, each = gain.argmax(axis=0), np.arange(C)
+        self._gain = gain[self._at, each]
+        self._inner = inner[self._at, each], inner_missing[self._at, each]
+        self._n_tries, self._df = (len(gain), 1) if ordered else (1, len(used) - 1)
+        self._first, self._last, self._order = first, last, order
+
+    def explained(self, n_columns: int) -> np.ndarray:
+        """The share of the entropy that the division explains, (C,).
+
+        What as many columns and groups would give by chance explains nothing.
+        """
+        enough = np.minimum(self._missing, self._total - self._missing) >= MIN_ROWS
+        by_chance = chdtrc(self._df, 2.0 * np.maximum(self._gain, 0.0))
+        enough &= by_chance * self._n_tries * n_columns**2 <= MAX_BY_CHANCE
+        return np.where(enough, self._gain / np.maximum(self._before, 1e-300), 0.0)
+
+    def chosen(self) -> np.ndarray:
+        """Bins of the group with more missing values, of the first column."""
+        inner, missing = self._inner[0][0], self._inner[1][0]
+        own = self._order[self._first[self._at[0]] : self._last[self._at[0]], 0]
+        if missing * (self._total - inner) < (self._missing[0] - missing) * inner:
+            return np.setdiff1d(self._used, own)
+        return own
 
 
 def _nats(of: np.ndarray | float, some: np.ndarray | float) -> np.ndarray:

@@ -314,9 +314,7 @@ def _add_tables(app: FastAPI, service: Service) -> None:
         _, table = service.table(name, "anomalous_cells")
         read = table.records.read(body.rows)
         service.check_rows(len(read.numbers))
-        cells = await service.compute(
-            partial(table.anomalous_cells, read.numbers, body.n_cells, body.rows)
-        )
+        cells = await service.compute(partial(table.anomalous_cells, read, body.n_cells, body.rows))
         return bodies.Cells(cells=cells, notes=read.notes)
 
     @app.post("/models/{name}/drift", tags=["rows"])

@@ -24,6 +24,7 @@ Scalar = bool | int | float | str | None
 Record = Mapping[str, Scalar]
 
 _DAY = 86_400.0
+_FARTHEST = 1e100  # whose square is a number
 
 
 class Read(NamedTuple):
@@ -31,6 +32,7 @@ class Read(NamedTuple):
 
     numbers: Array  # (n, D), NaN where missing
     notes: list[str]  # on values that could not be used
+    outside: dict[int, dict[int, float]]  # by column and row, numbers outside of the fit's range
 
 
 def refused(sentence: str) -> RefusedError:
@@ -80,11 +82,14 @@ class Records:
             raise refused("There are no rows; send at least one.")
         raw = np.full((len(rows), len(self.names)), np.nan)
         notes: dict[str, None] = {}
+        outside: dict[int, dict[int, float]] = {}
         for i, row in enumerate(rows):
             for name, value in row.items():
                 d = self.place(name)
                 if value is not None:
                     raw[i, d] = self._number(i, d, value, notes)
+                    if self._is_outside(value, d):
+                        outside.setdefault(d, {})[i] = value
         for d, column in self._transformed:
             known = ~np.isnan(raw[:, d])
             if known.any():
@@ -92,7 +97,27 @@ class Records:
                 raw[known, d] = np.where(np.isfinite(encoded), encoded, np.nan)
         for name in self._unused:
             raw[:, self._place[name]] = np.nan
-        return Read(raw, list(notes))
+        return Read(raw, list(notes), outside)
+
+    def _is_outside(self, value: Scalar, d: int) -> TypeGuard[float]:
+        """Whether a value of ordered numbers is outside of the range of the fit."""
+        column = self._columns[d]
+        if column is None or not column.has_number_levels or isinstance(value, str):
+            return False
+        low, high = np.array(column.levels, dtype=float)[[0, -1]].tolist()
+        return value is not None and _is_finite(value) and not low <= value <= high
+
+    def beyond(self, read: Read) -> dict[int, Array]:
+        """How far values lie outside of the range that fit saw, as `Schema.beyond`."""
+        out: dict[int, Array] = {}
+        for d, cells in read.outside.items():
+            column = self._columns[d]
+            assert column is not None
+            values = np.full(len(read.numbers), np.nan)
+            near = [min(max(value, -_FARTHEST), _FARTHEST) for value in cells.values()]
+            values[list(cells)] = near
+            out[d] = column.beyond(values)
+        return out
 
     def _number(
         self, i: int, d: int, value: bool | int | float | str, notes: dict[str, None]

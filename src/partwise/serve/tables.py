@@ -20,7 +20,7 @@ from partwise.estimators.drift import Drift, drift
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of, schema_of
 from partwise.sampling.importance import mix_classes
-from partwise.serve.records import Record, Records, Scalar, as_json_object, as_scalar
+from partwise.serve.records import Read, Record, Records, Scalar, as_json_object, as_scalar
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -106,10 +106,11 @@ class Table:
     # --- answers that are not batched ---
 
     def anomalous_cells(
-        self, X: Array, n_cells: int, sent: Sequence[Record]
+        self, read: Read, n_cells: int, sent: Sequence[Record]
     ) -> list[dict[str, Scalar]]:
         """The most surprising cells, with their values as they were sent."""
-        found = anomalous_cells(fitted_of(self.estimator), X, X, n_cells)
+        X, beyond = read.numbers, self.records.beyond(read)
+        found = anomalous_cells(fitted_of(self.estimator), X, X, n_cells, beyond=beyond)
         rows = zip(*found.values(), strict=True)
         cells = [{c: as_scalar(v) for c, v in zip(found, row, strict=True)} for row in rows]
         for cell, i in zip(cells, np.asarray(found["row"]).tolist(), strict=True):
