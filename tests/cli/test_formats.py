@@ -6,9 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import partwise
-from partwise import PartsImputer
 from partwise.cli import app
-from partwise.files import read_data
 
 
 def run(*args):
@@ -28,13 +26,10 @@ def folder(tmp_path_factory):
         lines.append(f"house {i};{price};{area};{size};{1 + i % 28:02d}.{1 + i % 12:02d}.2021")
     table = folder / "table.csv"
     table.write_text("\n".join(lines) + "\n", "utf-8")
-    sizes = ("--parts", 1, "--states", 2)
-    assert run("fit", table, "-o", folder / "m.safetensors", *sizes).exit_code == 0
-    data = read_data(str(table))  # a path as text
-    with pytest.warns(UserWarning, match="hardly repeats"):
-        imputer = PartsImputer(1, 2, random_state=0).fit(data.X)
-    imputer.text_format_ = data.format
-    imputer.save(folder / "i.safetensors")
+    for model in ("mcvq", "imputer"):
+        path = folder / f"{model[0]}.safetensors"
+        result = run("fit", table, "--model", model, "-o", path, "--parts", 1, "--states", 2)
+        assert result.exit_code == 0, result.stderr
     return folder
 
 
@@ -74,6 +69,29 @@ def test_a_given_level_outside_of_those_of_the_fit_is_told(folder):
     result = run("sample", folder / "m.safetensors", "-n", 1, "--given", "rooms=99")
     assert result.exit_code == 0
     assert "outside of the range that fit saw, 1 to 4" in result.stderr
+
+
+def test_an_imputer_is_fitted_as_in_python(folder, tmp_path):
+    fitted = partwise.load(folder / "i.safetensors")
+    assert type(fitted) is partwise.PartsImputer
+    assert fitted.get_params()["n_states"] == 2
+    result = run("impute", folder / "i.safetensors", folder / "table.csv", "--list")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[1].split()[:2] == ["5", "price"]
+    assert " €" in result.stdout.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--classes", 2], "--classes and --checkpoint are for --model mcvq or mcfa"),
+        (["--max-states", 2], "--max-states is for --model mcvq"),
+    ],
+)
+def test_options_that_an_imputer_lacks_are_refused(folder, options, told):
+    result = run("fit", folder / "table.csv", "--model", "imputer", *options)
+    assert result.exit_code == 2
+    assert told in result.stderr
 
 
 def test_the_page_of_an_imputer_shows_its_states(folder, tmp_path):

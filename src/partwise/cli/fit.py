@@ -32,12 +32,13 @@ from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from partwise import PartsImputer
     from partwise.answers.results import Summary
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.files.data import Data, Rows
 
-_MODELS = ("mcvq", "mcfa")
+_MODELS = ("mcvq", "mcfa", "imputer")
 _SHOWN_COLUMNS = 12  # printed names of a part's columns
 _MAX_PROFILED = 300  # columns; profiles compare all pairs, which is slow for many
 
@@ -65,7 +66,12 @@ def fit(
         Path | None, typer.Option("--report", metavar="FILE", help="Also write the explorer.")
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", help="mcvq: parts have states; mcfa: parts have factors.")
+        str,
+        typer.Option(
+            "--model",
+            help="mcvq: parts have states; mcfa: parts have factors; imputer: imputes numbers better, from "
+            "states, factors and regressions together.",
+        ),
     ] = "mcvq",
     parts: Annotated[
         str | None,
@@ -169,6 +175,8 @@ def fit(
 
       partwise fit faces/ --resize 32x32 --parts 6 --states 10 -o faces.safetensors
     """
+    from partwise import PartsImputer
+
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
     need_folders(out, report, checkpoint)
     check_choice(model, _MODELS, "--model")
@@ -178,6 +186,8 @@ def fit(
         fail("Error: --class-chain and --part-groups need --classes, the number of classes.", 2)
     if part_groups is not None and (model != "mcvq" or class_chain):
         fail("Error: --part-groups is for --model mcvq without --class-chain.", 2)
+    if model == "imputer" and (classes is not None or checkpoint is not None):
+        fail("Error: --classes and --checkpoint are for --model mcvq or mcfa.", 2)
     if max_time <= 0:
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
@@ -189,6 +199,8 @@ def fit(
         texts += [] if ignore is None else ignore.split(",")  # of which nothing need be read
         found = reading.read(data, texts, kinds.keys() - texts)
         if hasattr(found.X, "frames"):
+            if model == "imputer":
+                fail("Error: --model imputer is for one file; fit --model mcvq to a folder.", 2)
             kinds |= left_out(found, columns, ignore, reading.id_column)
         else:
             found = replace(found, X=_chosen(found.X, columns, ignore))
@@ -196,7 +208,8 @@ def fit(
         check_names(list(kinds), found.X.columns)
     complain(f"Read {data}: {found.description}.")
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
-    estimator.set_params(n_classes=classes, class_chain=class_chain)
+    if classes is not None:
+        estimator.set_params(n_classes=classes, class_chain=class_chain)
     if part_groups is not None:
         estimator.set_params(part_groups=part_groups)
     if max_states is not None:
@@ -204,8 +217,13 @@ def fit(
 
         estimator.set_params(sizes=SizeOptions(max_states=max_states))
     start = time.perf_counter()
-    with busy("Fitting", max_time), _ending_on_interrupt(estimator) as stopped:
-        estimator.fit(found.X, checkpoint=checkpoint)
+    stopped: list[int] = []
+    if isinstance(estimator, PartsImputer):
+        with busy("Fitting"):
+            estimator.fit(found.X)
+    else:
+        with busy("Fitting", max_time), _ending_on_interrupt(estimator) as stopped:
+            estimator.fit(found.X, checkpoint=checkpoint)
     _print_sample(estimator, found.X)
     seconds = time.perf_counter() - start
     if found.format is not None:
@@ -213,7 +231,8 @@ def fit(
 
         setattr(estimator, TEXT_FORMAT, found.format.of(_names(found)))
     estimator.save(out)
-    content = _content(estimator, found, seconds, out, bool(stopped))
+    shown = estimator.model_ if isinstance(estimator, PartsImputer) else estimator
+    content = _content(shown, found, seconds, out, bool(stopped))
     if report is not None and not stopped:
         with busy(f"Writing {report}"), nameless():
             from partwise.report import write_report
@@ -290,17 +309,19 @@ def _estimator(
     found: Data,
     seed: int,
     max_time: float,
-) -> MCVQ | MCFA:
+) -> MCVQ | MCFA | PartsImputer:
     """The estimator for the options; the likelihood of sparse data is printed."""
     from scipy import sparse
 
-    from partwise import MCFA, MCVQ
+    from partwise import MCFA, MCVQ, PartsImputer
 
     common: _Common = {"random_state": seed, "max_time": max_time}
     law = likelihood
     if kinds and (not _names(found) or likelihood != "auto"):
         fail("Error: --kind needs columns with names, and --likelihood auto.", 2)
     n_parts, each = (size or "auto" for size in sizes)
+    if model == "imputer":
+        return PartsImputer(n_parts, each, likelihood=kinds or law, random_state=seed)
     if model == "mcfa":
         numbers = likelihood == "auto" and not _is_mixed(found)
         law = "gaussian" if numbers else likelihood
@@ -324,7 +345,7 @@ class _Common(TypedDict):
     max_time: float
 
 
-def _print_sample(estimator: MCVQ | MCFA, X: Rows) -> None:
+def _print_sample(estimator: MCVQ | MCFA | PartsImputer, X: Rows) -> None:
     """Print on how many rows sizes were selected, if not on all."""
     from partwise import SizeOptions
 
