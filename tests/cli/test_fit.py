@@ -195,7 +195,7 @@ def test_sparse(tmp_path, values, law):
     ("args", "code", "complaint"),
     [
         (("--parts", "none"), 2, "neither a positive integer"),
-        (("--model", "pca"), 2, "--model 'pca' is unknown; choices are mcvq, mcfa."),
+        (("--model", "pca"), 2, "--model 'pca' is unknown; choices are mcvq, mcfa, imputer."),
         (("--kind", "number0"), 2, "COLUMN=KIND"),
         (("--kind", "nmber0=gaussian"), 2, "no column 'nmber0'; did you mean 'number0'?"),
         (("--kind", "number0=gausian"), 2, "'gausian' is unknown; did you mean 'gaussian'?"),

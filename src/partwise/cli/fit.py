@@ -69,8 +69,8 @@ def fit(
         str,
         typer.Option(
             "--model",
-            help="mcvq: parts have states; mcfa: parts have factors; imputer: imputes numbers better, from "
-            "states, factors and regressions together.",
+            help="mcvq: parts have states; mcfa: parts have factors; imputer: imputes numbers "
+            "better, from states, factors and regressions together.",
         ),
     ] = "mcvq",
     parts: Annotated[
