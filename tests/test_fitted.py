@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from partwise import CVQ, GVQ, MCFA, MCVQ, AspectModel, BayesianPCA, BayesianPCAMixture
-from partwise.fitted import Fitted, restored_fields, shared_attributes
+from partwise.fitted import Fitted, fitted_of, restored_fields, shared_attributes
 
 ESTIMATORS = [
     MCVQ(2, 2, random_state=0),
@@ -25,7 +25,7 @@ X = np.random.default_rng(0).integers(1, 5, (60, 6)).astype(float)
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda model: type(model).__name__)
 def test_an_estimator_has_one_learned_attribute_and_copies_of_it(estimator):
     arguments = set(vars(estimator))
-    fitted = estimator.fit(X)._fitted
+    fitted = fitted_of(estimator.fit(X))
     assert isinstance(fitted, Fitted)
     private = {name for name in set(vars(estimator)) - arguments if name.startswith("_")}
     assert {name for name in private if "callback" not in name} <= {"_fitted", "_halted"}
@@ -41,7 +41,7 @@ def test_nothing_of_a_fit_before_is_left():
 
 
 def test_a_fitted_model_does_not_change():
-    fitted = MCVQ(2, 2, random_state=0).fit(X)._fitted
+    fitted = fitted_of(MCVQ(2, 2, random_state=0).fit(X))
     with pytest.raises(FrozenInstanceError):
         fitted.params = None
     assert replace(fitted, n_parts=1).n_parts == 1
@@ -50,8 +50,8 @@ def test_a_fitted_model_does_not_change():
 
 def test_a_record_comes_back_from_the_attributes():
     planted = np.repeat(X[:, :2] > 2, 3, axis=1) + X / 100  # two parts, whatever the rounding
-    record = MCVQ("auto", "auto", random_state=0).fit(planted)._fitted.record
-    fitted = MCVQ(2, 2, random_state=0).fit(X)._fitted
+    record = fitted_of(MCVQ("auto", "auto", random_state=0).fit(planted)).record
+    fitted = fitted_of(MCVQ(2, 2, random_state=0).fit(X))
     assert record.size_path
     again = restored_fields(shared_attributes(replace(fitted, record=record)))["record"]
     for field in fields(record):

@@ -10,6 +10,7 @@ import partwise
 from partwise import MCVQ
 from partwise.answers import anomalous
 from partwise.answers import states as states_of
+from partwise.fitted import fitted_of
 from partwise.likelihoods import Prior
 
 
@@ -39,7 +40,7 @@ def model(table):
 
 def surprise_without(model, coded, n, d):
     """The surprise of cell (n, d), by an M-step on all rows but n, and sums over states."""
-    fitted = model._fitted
+    fitted = fitted_of(model)
     core, params = states_of.core(fitted), fitted.params
     assert (model.parts_ == 0).all()
     m = states_of.posteriors(fitted, coded)[:, : core.first[1]].astype(float)
@@ -71,7 +72,7 @@ def surprise_without(model, coded, n, d):
 def test_rows_of_the_fit_are_scored_by_an_m_step_without_them(table, model, monkeypatch):
     monkeypatch.setattr(anomalous, "LEAST_HELP", 0.0)
     coded = model._checked(table)
-    found = anomalous.anomalous_cells(model._fitted, table, coded, table.size)
+    found = anomalous.anomalous_cells(fitted_of(model), table, coded, table.size)
     surprise = pd.DataFrame(found).set_index(["row", "column"])["surprise"]
     assert len(surprise) == table.notna().sum().sum()
     for n in (0, 5, 11, 14):
@@ -82,7 +83,7 @@ def test_rows_of_the_fit_are_scored_by_an_m_step_without_them(table, model, monk
 
 
 def test_a_wrong_cell_with_its_own_state_is_found(table, model):
-    of = model._fitted, table, model._checked(table), table.size
+    of = fitted_of(model), table, model._checked(table), table.size
     helped = pd.DataFrame(anomalous.anomalous_cells(*of, of_fit=False))
     found = model.anomalous_cells(table, table.size)
     first = found.iloc[0]
@@ -97,8 +98,8 @@ def test_a_wrong_cell_with_its_own_state_is_found(table, model):
 def test_the_rows_of_the_fit_are_known_by_their_totals(table, model, tmp_path):
     def are_own(model, frame):
         coded = model._checked(frame)
-        totals = anomalous.column_totals(model._fitted, coded)
-        return anomalous.are_rows_of_fit(model._fitted, len(coded), totals)
+        totals = anomalous.column_totals(fitted_of(model), coded)
+        return anomalous.are_rows_of_fit(fitted_of(model), len(coded), totals)
 
     assert are_own(model, table)
     assert are_own(model, table.iloc[::-1])
@@ -127,7 +128,7 @@ def test_of_cells_that_agree_with_their_near_duplicate_one_is_found():
     table["kind"] = np.array(["u", "v"])[state]
     table["sort"] = table["kind"].str.upper()
     model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(table)
-    assert set(model._fitted.schema.twins) == {2, 4}
+    assert set(fitted_of(model).schema.twins) == {2, 4}
     changed = table.copy()
     changed.loc[7, "copy"] = -40.0
     for rows in (table, changed):  # of the fit, and others
@@ -154,7 +155,7 @@ def test_wrong_numbers_are_scored_without_themselves_in_large_states_too():
     found = model.anomalous_cells(table, 3)
     assert (found["row"][0], found["column"][0]) == (3, "a")
     expected = surprise_without(model, coded, 3, 0)
-    with_it = anomalous.anomalous_cells(model._fitted, table, coded, 1, of_fit=False)
+    with_it = anomalous.anomalous_cells(fitted_of(model), table, coded, 1, of_fit=False)
     assert expected > 2.0 * with_it["surprise"][0]
     assert_allclose(found["surprise"][0], expected, rtol=0.01)
 
@@ -226,8 +227,8 @@ def test_codes_of_levels_are_not_taken_for_values():
     model = MCVQ(1, 2, likelihood=["ordinal"] * 3, max_iter=10, random_state=0).fit(X)
     new = X[:9].copy()
     new[0, 0] = 1.0 if state[0] else 5.0
-    coded = model._fitted.schema.encode(new)
-    found = anomalous.anomalous_cells(model._fitted, coded, coded, 3)
+    coded = fitted_of(model).schema.encode(new)
+    found = anomalous.anomalous_cells(fitted_of(model), coded, coded, 3)
     expected = model.anomalous_cells(new, 3)
     assert_allclose(list(found["surprise"]), list(expected["surprise"]))
     assert list(found["value"]) == list(expected["value"])

@@ -67,7 +67,7 @@ def test_frames_are_of_the_library_that_came_in(table, model):
 
 def test_values_come_back_to_the_last_digit(table, model):
     x = table.iloc[7]
-    schema = model._fitted.schema
+    schema = fitted_of(model).schema
     d = list(table).index("grams")
     assert schema.columns[d].value(schema.encode(table[7:8])[0, d]) != x["grams"]  # in logarithms
     for given in (x, x.to_dict(), table.iloc[[7]], table.iloc[[7]].to_numpy()):
@@ -81,11 +81,11 @@ def test_values_come_back_to_the_last_digit(table, model):
 
 def test_anomalous_cells_may_be_few_of_a_column(table, model, monkeypatch):
     coded = model._check_rows(table, reset=False)
-    every = pd.DataFrame(anomalous.anomalous_cells(model._fitted, table, coded, table.size))
+    every = pd.DataFrame(anomalous.anomalous_cells(fitted_of(model), table, coded, table.size))
     kept = every[every.groupby("column").cumcount() < 2]
     for rows in (len(table), 40):  # in blocks
         monkeypatch.setattr(source, "BLOCK_BYTES", rows * coded.shape[1] * 8)
-        few = anomalous.anomalous_cells(model._fitted, table, coded, 7, per_column=2)
+        few = anomalous.anomalous_cells(fitted_of(model), table, coded, 7, per_column=2)
         pd.testing.assert_frame_equal(pd.DataFrame(few), kept[:7].reset_index(drop=True))
 
 

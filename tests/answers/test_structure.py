@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from partwise import MCVQ, make_survey
 from partwise.answers import tables
+from partwise.fitted import fitted_of
 from partwise.models import dependence
 
 
@@ -16,8 +17,8 @@ def model():
 
 
 def test_what_states_tell_is_the_diagonal_of_the_dependence(model):
-    whole = tables.dependence(model._fitted)
-    told = tables.state_information(model._fitted, range(len(whole)))
+    whole = tables.dependence(fitted_of(model))
+    told = tables.state_information(fitted_of(model), range(len(whole)))
     assert_allclose([told[d] for d in range(len(whole))], np.diag(whole), rtol=1e-12)
 
 
@@ -33,8 +34,8 @@ def test_profiles_compare_no_pairs_of_columns(model, monkeypatch):
 
 @pytest.mark.parametrize("n_columns", [1, 5])
 def test_columns_that_states_tell_most_of_come_first(model, n_columns):
-    told = tables.state_information(model._fitted, range(model.n_features_in_))
+    told = tables.state_information(fitted_of(model), range(model.n_features_in_))
     for part in range(model.n_parts_):
-        names = dict.fromkeys(f.name for f in tables.features(model._fitted, part))
+        names = dict.fromkeys(f.name for f in tables.features(fitted_of(model), part))
         own = [told[list(model.feature_names_in_).index(name)] for name in names]
         assert own == sorted(own, reverse=True)

@@ -12,6 +12,7 @@ from partwise.data.table import Schema
 from partwise.data.twins import _correlations, _line
 from partwise.files.pieces import TABLE
 from partwise.files.schema import MisfitError, Scope
+from partwise.fitted import fitted_of
 
 
 def table(n=400, seed=0):
@@ -70,9 +71,11 @@ def test_missing_values_are_those_of_observed_copies(model):
     given = rows.copy()
     given.loc[hidden, ["fahrenheit", "iso"]] = None
     given.loc[~hidden, ["celsius", "country"]] = None
-    schema = model._fitted.schema
+    schema = fitted_of(model).schema
     filled, coded = model.impute(given), schema.encode(given)
-    own = answers.by_block(model._fitted, coded, lambda m: answers.likely_rows(model._fitted, m))
+    own = answers.by_block(
+        fitted_of(model), coded, lambda m: answers.likely_rows(fitted_of(model), m)
+    )
     told = schema.encode(filled)
     copies = {"celsius": "fahrenheit", "country": "iso"}
     for name, copy in (copies | {b: a for a, b in copies.items()}).items():
@@ -136,7 +139,7 @@ def test_columns_that_merely_depend_are_no_copies():
 )
 def test_files_with_impossible_copies_are_refused(model, wrong):
     state = Schema.learn(table(), "auto").with_twins(np.empty((0, 6))).state()
-    schema = model._fitted.schema.state()
+    schema = fitted_of(model).schema.state()
     TABLE(schema, Scope())
     TABLE(state, Scope())
     assert "twin" in schema["columns"][2]

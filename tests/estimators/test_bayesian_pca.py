@@ -15,6 +15,7 @@ import partwise
 from partwise import BayesianPCA, BayesianPCAMixture
 from partwise.data import BlockSource, learn_columns
 from partwise.data.additive import AdditiveRows
+from partwise.fitted import fitted_of
 from partwise.fitting.class_calibration import Asked, LeftOut, Level, fit_slope
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
@@ -318,7 +319,7 @@ def test_classes_are_pooled_over_levels_of_noise(classes, tmp_path):
     best = BayesianPCAMixture(4, class_noise="best", random_state=0).fit(X, y)
     assert_allclose(best.class_noise_variances_, noises[:1])
     # The probabilities, by each level's own densities.
-    fitted = model._fitted
+    fitted = fitted_of(model)
     joint = (np.log(model.class_priors_) + fitted.offsets)[:, None]
     (group,) = fitted.columns
     Z = AdditiveRows(group.encode(X, np.arange(2)).T, None)
@@ -343,8 +344,8 @@ def test_classes_to_draw_are_one_or_one_a_row(classes):
 def test_a_component_not_seen_yet_has_its_share_of_the_density():
     X = gaussian(np.random.default_rng(0), 200)
     model = BayesianPCA(3).fit(X)
-    psi = model._fitted.model.predictive(
-        model._fitted.params[0], AdditiveRows(np.zeros((10, 1)), None)
+    psi = fitted_of(model).model.predictive(
+        fitted_of(model).params[0], AdditiveRows(np.zeros((10, 1)), None)
     )[1][0]
     unit = np.sqrt(X.var(axis=0).mean())
     cov = model.components_.T @ model.components_ + np.diag(psi) * unit**2

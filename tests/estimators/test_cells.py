@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from partwise import CVQ, MCFA, MCVQ, CellKFold, ObservedCells
 from partwise.answers import factors, states
-from partwise.fitted import core_of
+from partwise.fitted import core_of, fitted_of
 from tests.common.helpers import punch_holes, random_entries
 
 LIKELIHOODS = ["gaussian", "bernoulli", "poisson", "categorical"]
@@ -39,7 +39,11 @@ def held(model, test):
 
 def state_density(model, s, d, x):
     """Predictive density of one entry in the user's units, by scipy's distributions."""
-    group, law, kind = model._fitted.columns[0], states.laws(model._fitted)[0], model.likelihood
+    group, law, kind = (
+        fitted_of(model).columns[0],
+        states.laws(fitted_of(model))[0],
+        model.likelihood,
+    )
     if kind == "gaussian":
         scale, shift = group.scale[d], group.shift[d]
         mean, spread = law.mean[s, d] * scale + shift, law.scale[s, d] * scale
@@ -57,10 +61,10 @@ def state_density(model, s, d, x):
 def test_a_cell_is_a_mixture_of_parts_and_states(likelihood, gating):
     train, test = problem(likelihood, C=30)
     model = fitted(MCVQ(3, 2, likelihood=likelihood, gating=gating), train)
-    gates, part_of = model._fitted.params.gates, core_of(model._fitted.model, object).part_of
+    gates, part_of = fitted_of(model).params.gates, core_of(fitted_of(model).model, object).part_of
     expected = []
     for row, d, x in zip(test.rows, test.columns, test.values, strict=True):
-        m = states.posteriors(model._fitted, test.others().table()[[row]])[0]
+        m = states.posteriors(fitted_of(model), test.others().table()[[row]])[0]
         expected.append(
             sum(
                 gates[part_of[s], d] * m[s] * state_density(model, s, d, x)
@@ -107,9 +111,9 @@ def test_densities_of_numbers_integrate_to_one(model):
 def test_a_mixture_of_parts_with_uncertain_loadings():
     train, test = problem()
     model = fitted(MCFA(3, 2, gating="standard"), train)
-    known = model._fitted
+    known = fitted_of(model)
     theta, core, group = known.params, core_of(known.model, object), known.columns[0]
-    features = factors.features(model._fitted, test.others().table()).astype(float)
+    features = factors.features(fitted_of(model), test.others().table()).astype(float)
     expected = np.zeros(len(test))
     for i, (row, d, x) in enumerate(zip(test.rows, test.columns, test.values, strict=True)):
         for k, (_, linear, quadratic) in enumerate(core.spans()):

@@ -14,6 +14,7 @@ from partwise.answers import states as answers
 from partwise.answers import tables
 from partwise.files.model import ModelFileError
 from partwise.files.onnx import export_onnx
+from partwise.fitted import fitted_of
 from partwise.report import write_report
 from partwise.report.embed import embed
 from partwise.sampling import importance
@@ -79,7 +80,7 @@ def test_labels_are_those_of_rows_and_groups_may_be_given(drawn):
 
 def enumerated(model, X):
     """Log-likelihood (T, n) of rows, class by class and state by state, parts of entries too."""
-    fitted = model._fitted
+    fitted = fitted_of(model)
     law, gates = answers.laws(fitted)[0], fitted.params.gates
     group = fitted.columns[0]
     coded = (X - group.shift) / group.scale
@@ -111,21 +112,21 @@ def test_likelihoods_equal_enumeration(fitted, drawn, open_gates, monkeypatch):
     model, X = clone(fitted).set_params(max_iter=1, tol=1e6), drawn[0][:25]
     model.fit(drawn[0])
     if open_gates:
-        params = model._fitted.params
+        params = fitted_of(model).params
         g = 0.7 * params.gates + 0.3 / len(params.gates)
         params = replace(params, gate=replace(params.gate, g=g))
-        model._fitted = replace(model._fitted, params=params)
+        model._fitted = replace(fitted_of(model), params=params)
         assert np.all(params.gates.max(axis=0) < 1.0)
     by_class = enumerated(model, X)
-    found = answers.likelihoods(model._fitted, X, 50)
+    found = answers.likelihoods(fitted_of(model), X, 50)
     assert_allclose(found.log_likelihood, by_class, rtol=1e-8, atol=1e-12)
     assert_allclose(
         model.predict_proba(X),
         special.softmax(by_class.T + np.log(model.class_priors_), axis=1), atol=1e-6,
     )  # fmt: skip
-    sampled = answers.likelihoods(model._fitted, X, 4000, from_prior=True)
+    sampled = answers.likelihoods(fitted_of(model), X, 4000, from_prior=True)
     monkeypatch.setattr(importance, "MOST_WEIGHTS", 7 * 4000 * len(model.n_states_))
-    in_pieces = answers.likelihoods(model._fitted, X, 4000, from_prior=True)
+    in_pieces = answers.likelihoods(fitted_of(model), X, 4000, from_prior=True)
     assert_allclose(in_pieces.log_likelihood, sampled.log_likelihood, rtol=1e-12)
     whole = mix_classes(sampled, np.log(model.class_priors_))
     exact = special.logsumexp(by_class.T + np.log(model.class_priors_), axis=1)
@@ -154,7 +155,7 @@ def test_sampled_values_keep_what_parts_say_of_each_other(fitted, drawn):
     holed = drawn[0].copy()
     holed[:, :4] = np.nan
     rng = np.random.default_rng(0)
-    (values,) = tables.draw(fitted._fitted, holed, [rng])
+    (values,) = tables.draw(fitted_of(fitted), holed, [rng])
     seen, across = np.corrcoef(values[:, :4].T), np.corrcoef(np.nan_to_num(values).T)
     assert seen[:2, 2:].min() > 0.35 > across[:4, 4:].mean() > 0.1  # in the data .50 and .15
 
@@ -191,7 +192,7 @@ def test_files_keep_the_groups(fitted, drawn, tmp_path):
     assert_array_equal(again.group_class_priors_, fitted.group_class_priors_)
     assert_array_equal(again.part_groups_, fitted.part_groups_)
     assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    links = fitted._fitted.params.links
+    links = fitted_of(fitted).params.links
     wrong = {
         "part_groups": None,
         "links.groups": replace(links, groups=links.groups + 1),
@@ -200,8 +201,8 @@ def test_files_keep_the_groups(fitted, drawn, tmp_path):
     }
     broken = clone(fitted)
     for message, other in wrong.items():
-        params = replace(fitted._fitted.params, links=other)
-        broken._fitted = replace(fitted._fitted, params=params)
+        params = replace(fitted_of(fitted).params, links=other)
+        broken._fitted = replace(fitted_of(fitted), params=params)
         broken.save(tmp_path / "broken.pw")
         with pytest.raises(ModelFileError, match=message):
             load(tmp_path / "broken.pw")

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from partwise import MCFA, MCVQ, DaskRunner, PartsImputer, StreamingOptions, write_parquet
+from partwise.fitted import fitted_of
 from partwise.fitting import stream
 from tests.estimators.test_frame_sources import N, survey, write
 
@@ -78,14 +79,14 @@ def arrays_of(model):
     if isinstance(model, MCFA):
         names = ("gates_", "loadings_", "offsets_", "noise_variance_")
         return {name: getattr(model, name) for name in names}
-    chi = {f"chi{i}": one for i, one in enumerate(model._fitted.params.chi)}
+    chi = {f"chi{i}": one for i, one in enumerate(fitted_of(model).params.chi)}
     return {"gates_": model.gates_, "state_priors_": model.state_priors_, **chi}
 
 
 def assert_same_parameters(found, expected):
     for one, other in zip(parts_of(found), parts_of(expected), strict=True):
-        if one._fitted.schema is not None:
-            assert one._fitted.schema.state() == other._fitted.schema.state()
+        if fitted_of(one).schema is not None:
+            assert fitted_of(one).schema.state() == fitted_of(other).schema.state()
         wanted = arrays_of(other)
         for name, value in arrays_of(one).items():
             size = np.nanmax(np.abs(wanted[name]))

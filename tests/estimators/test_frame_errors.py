@@ -9,6 +9,7 @@ import pytest
 from partwise import MCFA, MCVQ, Checkpoint, RowSource, write_parquet
 from partwise.data import survey as surveys
 from partwise.estimators import _table_rows
+from partwise.fitted import fitted_of
 from partwise.fitting import checkpoint
 from tests.estimators.test_frame_sources import N, survey, write
 
@@ -105,7 +106,7 @@ def test_a_column_of_text_without_values_is_missing(tmp_path):
     empty = survey()[:50].with_columns(height=pl.lit(None, pl.String))
     empty.write_parquet(folder / "3.parquet")
     found = model().fit(folder)
-    assert found._fitted.schema.columns[1].kind == "gaussian"
+    assert fitted_of(found).schema.columns[1].kind == "gaussian"
 
 
 def changed(folder):
@@ -185,7 +186,7 @@ def test_too_many_levels_are_refused_by_name(monkeypatch, tmp_path):
     text = r"Column 'note' has more than .* levels, above 256; group its levels, or leave it out"
     with pytest.raises(ValueError, match=text):
         model(likelihood={"note": "categorical"}).fit(folder)
-    assert model().fit(folder)._fitted.schema.columns[-1].kind == "ignored"
+    assert fitted_of(model().fit(folder)).schema.columns[-1].kind == "ignored"
 
 
 class Dropped:

@@ -17,6 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from partwise import MCFA, MCVQ, DaskRunner, PartsImputer, write_parquet
+from partwise.fitted import fitted_of
 
 arrow = pytest.importorskip("pyarrow")
 N = 600
@@ -78,8 +79,8 @@ def write(folder, form, cuts=(0, 200, 390, N)):
 
 
 def assert_same_model(found, expected, X, whole):
-    assert found._fitted.schema.state() == expected._fitted.schema.state()
-    for one, other in zip(found._fitted.params.chi, expected._fitted.params.chi, strict=True):
+    assert fitted_of(found).schema.state() == fitted_of(expected).schema.state()
+    for one, other in zip(fitted_of(found).params.chi, fitted_of(expected).params.chi, strict=True):
         assert_allclose(one, other, rtol=0, atol=1e-6 * np.abs(other).max())
     assert_allclose(found.gates_, expected.gates_, atol=1e-6)
     assert_allclose(found.lower_bound_, expected.lower_bound_, rtol=1e-9)

@@ -15,6 +15,7 @@ import partwise
 from partwise import GVQ
 from partwise.answers import codes as answers
 from partwise.association import METHODS
+from partwise.fitted import fitted_of
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.reference import gvq as reference
 
@@ -110,8 +111,8 @@ def test_a_budget_that_runs_out_gives_bounds():
     X = np.random.default_rng(0).normal(size=(200, 4))
     model = fitted(X, 14, max_nodes=5)
     free = fitted(X, 14, max_nodes=5).set_params(max_nodes=10**6)
-    core = free._core(free._fitted.columns, free._fitted.seed)
-    free._fitted = replace(free._fitted, model=core)
+    core = free._core(fitted_of(free).columns, fitted_of(free).seed)
+    free._fitted = replace(fitted_of(free), model=core)
     best = free.certify(X)
     found = model.certificate_
     assert not found.proven.all()

@@ -15,6 +15,7 @@ import partwise
 from partwise import MCFA, MCVQ, Prior
 from partwise.data import BlockSource
 from partwise.datasets import load_cbcl_faces, load_yeast
+from partwise.fitted import fitted_of
 from partwise.fitting import calibrate
 from partwise.models import calibration
 from partwise.models.gating import Standard, Tied
@@ -263,10 +264,10 @@ def test_block_size_and_threads_change_nothing(classes, gating, monkeypatch):
     y = labels_for(factors) if classes else None
     how = {"n_parts": 2, "n_factors": 2, "gating": gating, "max_iter": 6, "random_state": 0}
     whole = quietly(MCFA(**how, n_jobs=1), X, y)
-    assert BlockSource(X, whole._fitted.columns, np.ones(150)).n_blocks == 1
+    assert BlockSource(X, fitted_of(whole).columns, np.ones(150)).n_blocks == 1
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_BYTES", 1)
-    assert BlockSource(X, whole._fitted.columns, np.ones(150)).n_blocks == 3
+    assert BlockSource(X, fitted_of(whole).columns, np.ones(150)).n_blocks == 3
     one = outputs(quietly(MCFA(**how, n_jobs=1), X, y), X)
     assert_same_outputs(expected, one, rtol=1e-6)
     two = outputs(quietly(MCFA(**how, n_jobs=2), X, y), X)
@@ -364,12 +365,12 @@ def test_a_row_wholly_missing_gets_what_the_prior_says(classes, prior):
     assert_allclose(model.score_samples(nothing), 0, atol=1e-9)
     assert_allclose(model.anomaly_scores(nothing), 0, atol=1e-9)
     # Loadings and offset that are not quite sure widen the noise, given factors of the prior.
-    widths = np.array([np.trace(model._fitted.params.loadings[own[i]].cov[i]) for i in d])
+    widths = np.array([np.trace(fitted_of(model).params.loadings[own[i]].cov[i]) for i in d])
     assert np.all(widths > 0) == (prior is not None)
     noise = model.noise_variance_[own, d] * (1 + widths)
     deviation = np.sqrt(noise + (model.loadings_[own, d] ** 2).sum(axis=1))
     for end, p in zip(model.predict_interval(nothing, 0.8), (0.1, 0.9), strict=True):
-        asked = calibration.correct(model._fitted.calibration, p)
+        asked = calibration.correct(fitted_of(model).calibration, p)
         assert_allclose(asked, p, atol=0.05)
         found = (end[0] - offset) / stats.norm.ppf(asked)
         # Classes, by their expected log shares, are not quite of mean 0 and covariance I.

@@ -14,6 +14,7 @@ import partwise
 from partwise import MCVQ
 from partwise.answers.rows import source_of
 from partwise.data import BlockSource
+from partwise.fitted import fitted_of
 from partwise.fitting.course import bound_of_samples
 from partwise.likelihoods import Prior
 from partwise.models import predict
@@ -258,11 +259,11 @@ def test_block_size_and_threads_change_nothing(name, monkeypatch):
     X, *_ = drawn(FITS[name]["likelihood"], np.random.default_rng(5), n_rows=260)
     how = {"n_parts": 2, "n_states": 3, "max_iter": 15, "random_state": 0, **FITS[name]}
     whole = quietly(MCVQ(**how, n_jobs=1), X)
-    assert BlockSource(X, whole._fitted.columns, np.ones(260)).n_blocks == 1
+    assert BlockSource(X, fitted_of(whole).columns, np.ones(260)).n_blocks == 1
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_BYTES", 1)
     monkeypatch.setattr(partwise.data.source, "BLOCK_ENTRIES", 1)
-    assert BlockSource(X, whole._fitted.columns, np.ones(260)).n_blocks == 5
+    assert BlockSource(X, fitted_of(whole).columns, np.ones(260)).n_blocks == 5
     for n_jobs in (1, 2, 3):
         cut = quietly(MCVQ(**how, n_jobs=n_jobs), X)
         assert_same_outputs(expected, outputs(cut, X), rtol=1e-8)
@@ -375,7 +376,7 @@ def test_fresh_rows_settle_as_well_as_remembered_ones(likelihood):
     """Posteriors of the training rows, asked for anew, reach the bound that the fit reached."""
     X, *_ = drawn(likelihood, np.random.default_rng(10), n_rows=100)
     model = quietly(MCVQ(2, 3, likelihood=likelihood, gating="factorised", random_state=0), X)
-    again = bound_of_samples(model._fitted, source_of(model._fitted.columns, X)) / len(X)
+    again = bound_of_samples(fitted_of(model), source_of(fitted_of(model).columns, X)) / len(X)
     assert again >= model.lower_bound_ - 0.1
 
 

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from partwise import MCVQ, Checkpoint, IndexMaps, Rotations, Scalings, Translations, load
+from partwise.fitted import fitted_of
 from partwise.report import collect
 from tests.common.helpers import assert_never_falls
 
@@ -81,7 +82,7 @@ def test_verbs_answer_for_rows(scene):
     told = model.explain(X[0])
     assert [part["part"] for part in told] == [0, 1]
     assert told[0]["transformation"] == model.shifts(X[:1])[0].tolist()
-    names = {model._fitted.column_name(d) for d in range(64)}
+    names = {fitted_of(model).column_name(d) for d in range(64)}
     assert all(column["column"] in names for column in told[0]["columns"])
     rows, drawn = model.sample(7, random_state=0)
     assert rows.shape == (7, 64)

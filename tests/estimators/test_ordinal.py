@@ -14,7 +14,7 @@ import partwise
 from partwise import MCFA, CellKFold, ObservedCells
 from partwise.answers import factors
 from partwise.data import BlockSource
-from partwise.fitted import core_of
+from partwise.fitted import core_of, fitted_of
 from tests.common.factors import drawn_factors, stored
 from tests.common.helpers import assert_never_falls, assert_same_outputs
 
@@ -87,7 +87,7 @@ def test_latent_numbers_are_told_in_their_own_units():
     assert_allclose(found * np.sign(found[0]), loadings, atol=0.1)
     assert_allclose(model.noise_variance_[0], noise, atol=0.12)
     assert_allclose(model.offsets_[0], 0, atol=0.06)
-    assert_allclose(model._fitted.columns[0].likelihood.cuts, CUTS, atol=0.06)
+    assert_allclose(fitted_of(model).columns[0].likelihood.cuts, CUTS, atol=0.06)
 
 
 def test_held_out_levels_are_predicted_better_than_by_their_columns():
@@ -113,7 +113,7 @@ def test_block_size_and_threads_change_nothing(monkeypatch):
     whole = fitted(X, y, max_iter=6, n_jobs=1)
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_ENTRIES", 1)
-    assert BlockSource(X, whole._fitted.columns, np.ones(150)).n_blocks == 3
+    assert BlockSource(X, fitted_of(whole).columns, np.ones(150)).n_blocks == 3
     one = outputs(fitted(X, y, max_iter=6, n_jobs=1), X)
     assert_same_outputs(expected, one, rtol=1e-6)
     assert_same_outputs(one, outputs(fitted(X, y, max_iter=6, n_jobs=2), X), rtol=1e-12)
@@ -213,7 +213,7 @@ def test_files_keep_all_of_it(classes, tmp_path):
     again = partwise.load(tmp_path / "m.safetensors")
     assert again.get_params() == model.get_params()
     assert_same_outputs(outputs(model, X), outputs(again, X), rtol=1e-12)
-    assert again._fitted.columns[0].likelihood == model._fitted.columns[0].likelihood
+    assert fitted_of(again).columns[0].likelihood == fitted_of(model).columns[0].likelihood
 
 
 def test_a_warm_start_goes_on():
@@ -252,9 +252,9 @@ def test_a_cell_is_scored_by_its_levels_share():
     at = np.searchsorted(model.levels_, held.values)
     assert_allclose(np.log(np.stack(own)[np.arange(len(at)), at]), found)
     # By hand: interval of a Gaussian with the row's mean and variance.
-    known = model._fitted
+    known = fitted_of(model)
     core, theta, group = core_of(known.model, object), known.params, known.columns[0]
-    features = factors.features(model._fitted, held.others().table()).astype(float)
+    features = factors.features(fitted_of(model), held.others().table()).astype(float)
     for i in range(0, len(test), 7):
         row, d, level = held.rows[i], held.columns[i], int(held.values[i]) - 1
         share = 0.0
@@ -297,7 +297,7 @@ def test_samples_have_the_shares_of_levels():
     assert_allclose(np.corrcoef(rows.T), np.corrcoef(X.T), atol=0.15)
     asked = np.tile([1.5, -1.0], (20_000, 1))
     rows, _ = model.sample(20_000, states=asked, random_state=1)
-    theta, group = model._fitted.params, model._fitted.columns[0]
+    theta, group = fitted_of(model).params, fitted_of(model).columns[0]
     for d in range(8):
         k = theta.gates[:, d].argmax()
         w = theta.loadings[k]

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from partwise import MCFA, MCVQ, Recommender, load
 from partwise.answers.rows import source_of
+from partwise.fitted import fitted_of
 from partwise.models.rated_set import PENALTY, learn_weights, prior_means
 
 N, D = 300, 24
@@ -41,7 +42,7 @@ def fitted(kind, rated_set=True):
 
 
 def taste_of(model):
-    return model._fitted.tastes[0]
+    return fitted_of(model).tastes[0]
 
 
 def two_regressions(kind, table):
@@ -181,6 +182,6 @@ def test_others_predict_as_before():
     X = sparse.csr_matrix(drawn()[0][:40])
     members = [MCVQ(1, 2, max_iter=1, random_state=0), MCFA(1, 1, max_iter=1, random_state=0)]
     both = Recommender(members, rated_set=True).fit(X)
-    assert [taste.weights is None for taste in both._fitted.tastes] == [True, False]
+    assert [taste.weights is None for taste in fitted_of(both).tastes] == [True, False]
     alone = Recommender(members[0]).fit(X)
-    assert_array_equal(both._fitted.tastes[0].fold_in(X), taste_of(alone).fold_in(X))
+    assert_array_equal(fitted_of(both).tastes[0].fold_in(X), taste_of(alone).fold_in(X))

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import partwise
 from partwise import MCFA, MCVQ, Recommender
+from partwise.fitted import fitted_of
 from partwise.models.choice import taken
 
 N, D = 80, 20
@@ -46,7 +47,7 @@ def fitted(kind="factors"):
 
 def everything(model, user):
     """Probability of taking and distribution of ratings of all items."""
-    catalog = model._fitted
+    catalog = fitted_of(model)
     row = catalog.remembered().ratings[catalog.remembered().place[user]]
     take = catalog.choice.probability(catalog.choice.scores(taken(row)))[0]
     return take, model.predict_distribution(model.user_ratings(user))
@@ -127,7 +128,7 @@ def test_values_take_both_into_account():
 
 def test_people_without_ratings_get_what_is_popular():
     model = fitted()
-    assert model.recommend({}, 1, by="choice")[0].item == int(np.argmax(model._fitted.counts))
+    assert model.recommend({}, 1, by="choice")[0].item == int(np.argmax(fitted_of(model).counts))
 
 
 @pytest.mark.parametrize(
@@ -232,16 +233,16 @@ def test_partial_fit_learns_people_items_and_ratings(kind):
     model = Recommender(KINDS[kind], levels=[1, 2, 3, 4, 5])
     first &= items != 4
     model.fit((users[first], items[first], stars[first]))
-    penalty = model._fitted.choice.penalty
+    penalty = fitted_of(model).choice.penalty
     model.partial_fit((users[~first], items[~first], stars[~first]))
     whole = Recommender(KINDS[kind], levels=[1, 2, 3, 4, 5]).fit((users, items, stars))
     assert set(model.items_) == set(range(D))
     assert model.n_users_ == N
     assert model.user_ratings(70) == whole.user_ratings(70)
     order = [model.items_.index(item) for item in range(D)]
-    if whole._fitted.choice.penalty == penalty:
-        weights = model._fitted.choice.weights[np.ix_(order, order)]
-        assert_allclose(weights, whole._fitted.choice.weights, atol=1e-5)
+    if fitted_of(whole).choice.penalty == penalty:
+        weights = fitted_of(model).choice.weights[np.ix_(order, order)]
+        assert_allclose(weights, fitted_of(whole).choice.weights, atol=1e-5)
     # The new item is predicted about as a fit to all ratings does.
     found = [m.predict_pairs(None, range(N), [4] * N, point="mean") for m in (model, whole)]
     assert np.corrcoef(found)[0, 1] > 0.8

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from partwise import MCFA, Recommender, load
 from partwise.answers import factors, states
 from partwise.answers.rows import source_of
-from partwise.fitted import core_of
+from partwise.fitted import core_of, fitted_of
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
 from tests.common.helpers import quietly
@@ -43,7 +43,7 @@ def test_distributions_are_those_of_the_estimator(kind):
             assert_allclose(found[:, v], np.exp(estimator.score_cells(row, *cells)), atol=2e-5)
         return
     # P(X <= cut) of the predictive mixture of parts.
-    fitted = estimator._fitted
+    fitted = fitted_of(estimator)
     block = source_of(fitted.columns, estimator._check_rows(row, reset=False)).block(0)
     group = fitted.columns[0]
     below = [np.zeros(D)]
@@ -75,16 +75,16 @@ def test_points_and_intervals_are_of_the_distribution(kind):
 @ALL
 def test_folding_in_a_known_user_is_transform(kind):
     model = served(kind)
-    estimator, taste = model.estimators_[0], model._fitted.tastes[0]
+    estimator, taste = model.estimators_[0], fitted_of(model).tastes[0]
     users, items, values = drawn_ratings()
     own = users == 17
     person = {NAMES[i]: v for i, v in zip(items[own], values[own], strict=True)}
     row = sparse.csr_matrix(
         (values[own].astype(np.float32), (np.zeros(own.sum(), int), items[own])), shape=(1, D)
     )
-    features = taste.fold_in(model._fitted.row(model._person(person)))
+    features = taste.fold_in(fitted_of(model).row(model._person(person)))
     if isinstance(estimator, MCFA):
-        features = features[core_of(estimator._fitted.model, object).linear]
+        features = features[core_of(fitted_of(estimator).model, object).linear]
     found = estimator.transform(row)
     assert_allclose(features.T[:, : found.shape[1]], found, atol=1e-6)
 
@@ -160,7 +160,7 @@ def test_a_prediction_of_one_item_computes_no_other(kind, monkeypatch):
     def refuse(*_):
         raise AssertionError("all items were computed")
 
-    monkeypatch.setattr(type(model._fitted.tastes[0]), "shares", refuse)
+    monkeypatch.setattr(type(fitted_of(model).tastes[0]), "shares", refuse)
     for d in (2, 8):
         assert_allclose(model.predict_distribution(PERSON, [NAMES[d]]), every[[d]], atol=1e-6)
         model.predict(PERSON, [NAMES[d]])
@@ -171,11 +171,11 @@ def test_numbers_between_cuts():
     """A Gaussian estimator's levels are what lies nearest."""
     model = served("gaussian")
     estimator = model.estimators_[0]
-    d, k = 2, estimator._fitted.params.gates[:, 2].argmax()
+    d, k = 2, fitted_of(estimator).params.gates[:, 2].argmax()
     nobody = estimator._check_rows(as_row({}), reset=False)
-    features = factors.features(estimator._fitted, nobody).astype(float)
-    w, group = estimator._fitted.params.loadings[k], estimator._fitted.columns[0]
-    _, linear, quadratic = core_of(estimator._fitted.model, object).spans()[k]
+    features = factors.features(fitted_of(estimator), nobody).astype(float)
+    w, group = fitted_of(estimator).params.loadings[k], fitted_of(estimator).columns[0]
+    _, linear, quadratic = core_of(fitted_of(estimator).model, object).spans()[k]
     s = np.append(features[linear, 0], 1.0)
     second = np.outer(s, s)
     second[:-1, :-1] = features[quadratic, 0].reshape(1, 1)
@@ -216,7 +216,7 @@ def test_items_that_arrive_later_change_nothing_but_themselves(kind):
 
 def test_what_is_conspicuous_is_what_states_say():
     model = served("categorical")
-    taste = model._fitted.tastes[0]
+    taste = fitted_of(model).tastes[0]
     share = states.state_shares(taste.fitted)[0]
     kinds = model.state_items(2, min_ratings=1)
     assert len(kinds) == sum(model.estimators_[0].n_states_)
@@ -231,7 +231,7 @@ def test_what_is_conspicuous_is_what_states_say():
             assert [found["item"] for found in kind[side]] == expected
     parts = model.profile(PERSON, min_ratings=1)
     found = [(part["part"], part["state"]) for part in parts]
-    row = model._fitted.row(model._person(PERSON))
+    row = fitted_of(model).row(model._person(PERSON))
     assert found == list(enumerate(model.estimators_[0].predict_states(row)[0]))
     assert model.state_items(min_ratings=10**6)[0]["high"] == []
     with pytest.raises(ValueError, match="has parts with states"):
@@ -244,8 +244,8 @@ def test_recommend_among_and_with_enough_ratings():
     with pytest.warns(UserWarning, match="'x'.*left out"):
         assert {found.item for found in model.recommend({}, 9, among=[*stock, "x"])} == set(stock)
     assert [found.item for found in model.recommend({}, 9, among=NAMES[3])] == [NAMES[3]]
-    floor = int(np.sort(model._fitted.counts)[-2])
-    often = {NAMES[d] for d in np.flatnonzero(model._fitted.counts >= floor)}
+    floor = int(np.sort(fitted_of(model).counts)[-2])
+    often = {NAMES[d] for d in np.flatnonzero(fitted_of(model).counts >= floor)}
     assert {found.item for found in model.recommend({}, 10, min_ratings=floor)} == often
     assert model.recommend({}, 5, among=[]) == []
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from partwise import CVQ, MCFA, MCVQ, ObservedCells, Recommender
+from partwise.fitted import fitted_of
 from tests.common.helpers import quietly
 from tests.common.recommenders import (
     KINDS,
@@ -122,7 +123,7 @@ def test_unknown_items_are_left_out_or_refused():
     then = r"2 items are unknown \(first: 'x'\); they are predicted as the average item"
     with pytest.warns(UserWarning, match=then):
         found = model.predict(PERSON, [NAMES[2], "x", "y"], point="mean")
-    counts = model._fitted.counts
+    counts = fitted_of(model).counts
     average = counts @ model.predict(PERSON, point="mean") / counts.sum()
     assert_allclose(found[1:], average, rtol=1e-6)
     assert_allclose(found[0], model.predict(PERSON, NAMES[2:3], point="mean")[0], rtol=1e-6)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from partwise import MCVQ
 from partwise.answers import states
+from partwise.fitted import fitted_of
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
 from tests.common.recommenders import (
@@ -38,7 +39,7 @@ def test_an_interview_stands_where_it_would_stand_from_scratch(kind, rule):
         assert_allclose(list(gains.values()), list(fresh.gains().values()), atol=1e-6)
         assert talk.next_question(NAMES) == max(gains, key=gains.get)
         # Who can answer counts, too.
-        choice, rated = model._fitted.choice, [NAMES.index(name) for name in known]
+        choice, rated = fitted_of(model).choice, [NAMES.index(name) for name in known]
         score = choice.weights[rated].sum(axis=0) + 0.5 * choice.share / (1 + len(rated))
         score = np.maximum(score, 1e-3 * choice.share)
         weighed = {item: gain * score[NAMES.index(item)] for item, gain in gains.items()}
@@ -53,7 +54,7 @@ def test_an_interview_stands_where_it_would_stand_from_scratch(kind, rule):
 def test_information_by_hearing_every_answer(kind):
     """Entropy of a part's states now, less that expected after the answer."""
     model = served(kind)
-    taste, estimator = model._fitted.tastes[0], model.estimators_[0]
+    taste, estimator = fitted_of(model).tastes[0], model.estimators_[0]
     gains = model.interview(PERSON, rule="information").gains()
     for item in (NAMES[1], NAMES[6]):
         d = NAMES.index(item)
@@ -63,7 +64,7 @@ def test_information_by_hearing_every_answer(kind):
         span = slice(taste.core.first[k], taste.core.first[k + 1])
 
         def states(person, span=span):
-            return taste.fold_in(model._fitted.row(model._person(person)))[span, 0].astype(float)
+            return taste.fold_in(fitted_of(model).row(model._person(person)))[span, 0].astype(float)
 
         m = states(PERSON)
         P = taste.P[span, d].astype(float)
@@ -178,8 +179,8 @@ def test_reasons_name_parts_states_and_neighbours(kind):
         assert item not in told["similar_items"]
         for other in model.similar_items(item):
             assert (
-                model._fitted.tastes[0].parts[NAMES.index(other)]
-                == model._fitted.tastes[0].parts[d]
+                fitted_of(model).tastes[0].parts[NAMES.index(other)]
+                == fitted_of(model).tastes[0].parts[d]
             )
         if isinstance(estimator, MCVQ) and told["part"] >= 0:
             m = estimator.transform(as_row(PERSON))[0]
@@ -198,7 +199,7 @@ def test_neighbours_are_rated_alike():
     """Nearest first: of loadings the cosine, of states the correlation of expected ratings."""
     for kind in ("ordinal", "categorical"):
         model = served(kind)
-        taste = model._fitted.tastes[0]
+        taste = fitted_of(model).tastes[0]
         found = model.similar_items(NAMES[0])
         same = [i for i in range(1, D) if taste.parts[i] == taste.parts[0]]
         assert {NAMES.index(i) for i in found} == set(same)

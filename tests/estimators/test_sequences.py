@@ -14,6 +14,7 @@ from partwise import MCFA, MCVQ, Translations, load
 from partwise.answers.classes import linked
 from partwise.answers.rows import source_of
 from partwise.files.model import ModelFileError
+from partwise.fitted import fitted_of
 from partwise.models.class_chain import smooth
 
 TRANSITIONS = np.array([[0.9, 0.1], [0.2, 0.8]])
@@ -88,7 +89,7 @@ def test_verbs_are_those_of_the_forward_pass(fitted, drawn):
 def test_rows_are_seen_given_their_sequence(model, drawn):
     X, _ = drawn
     model = clone(model).fit(X, lengths=LENGTHS)
-    fitted = model._fitted
+    fitted = fitted_of(model)
     core, ready = fitted.model, fitted.prepared
     block = source_of(fitted.columns, X).block(0)
     by_class = [core.infer(ready, block.with_labels(np.full(len(X), n))) for n in range(2)]
@@ -120,7 +121,7 @@ def test_rows_are_seen_given_their_sequence(model, drawn):
 def test_classes_of_rows_in_sequence_are_those_of_all_paths(model, drawn):
     X, bounds = drawn[0][3:9], np.array([0, 4, 6])
     model = clone(model).set_params(max_iter=3, tol=1e6).fit(drawn[0])
-    fitted = linked(model._fitted, X, bounds, None)
+    fitted = linked(fitted_of(model), X, bounds, None)
     own = model._likelihoods(X, 1).log_likelihood.T
     block = source_of(fitted.columns, X).block(0)
     seen = [fitted.model.infer(fitted.prepared, block.with_labels(np.full(6, n)))[1]
@@ -198,8 +199,8 @@ def test_files_keep_the_chain(model, drawn, tmp_path):
     assert_array_equal(again.class_transitions_, model.class_transitions_)
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     # A file without the chain that its arguments ask for is refused.
-    model._fitted = type(model._fitted)(
-        **{**vars(model._fitted), "params": model._fitted.params.with_chain(None)}
+    model._fitted = type(fitted_of(model))(
+        **{**vars(fitted_of(model)), "params": fitted_of(model).params.with_chain(None)}
     )
     model.save(tmp_path / "broken.pw")
     with pytest.raises(ModelFileError, match="class_chain"):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from partwise import MCFA, MCVQ, StreamingOptions, load, make_faces
-from partwise.fitted import core_of
+from partwise.fitted import core_of, fitted_of
 from partwise.fitting import course
 from partwise.models.loadings import RegressionSums, Relevant
 
@@ -117,8 +117,8 @@ def test_a_step_blends_sums():
     expected = (1 - rate) * (400 / 300) * sums(rows) + rate * (400 / 100) * sums(more)
     model.partial_fit(more)
     found = (
-        model._fitted.params.chi[0]
-        - core_of(model._fitted.model, object).priors[0].chi0[:, None, :]
+        fitted_of(model).params.chi[0]
+        - core_of(fitted_of(model).model, object).priors[0].chi0[:, None, :]
     )
     assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert model.weight_seen_ == 400
@@ -142,7 +142,7 @@ def test_sums_are_told_by_parameters():
     for one, other in zip(sums, found, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     for model in (MCVQ(3, 3, gating="standard", random_state=0), MCFA(3, 2, random_state=0)):
-        core, theta = model.fit(TRAIN[:200])._fitted.model, model._fitted.params
+        core, theta = fitted_of(model.fit(TRAIN[:200])).model, fitted_of(model).params
         again = core.learn_columns(core.begin(theta), core.sums_of(theta))
         for one, other in zip(held(theta), held(again), strict=True):
             assert_allclose(one, other, rtol=1e-6, atol=1e-8)
@@ -226,10 +226,10 @@ def test_columns_that_begin_to_vary():
     with pytest.warns(UserWarning, match="no observed value"):
         model.partial_fit(early[:200])
     assert (model.parts_[:2] == -1).all()
-    group = model._fitted.columns[0]
+    group = fitted_of(model).columns[0]
     assert not group.varies[:2].any()
     stream(model, early[200:], passes=3)
-    group = model._fitted.columns[0]
+    group = fitted_of(model).columns[0]
     assert group.varies[:2].all()
     assert_allclose(group.shift[1], 1e6, rtol=1e-3)
     filled = model.impute(np.where(np.arange(X.shape[1]) == 1, np.nan, early[200:]))[:, 1]

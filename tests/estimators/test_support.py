@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 from partwise import MCVQ, PartsImputer, load
 from partwise.answers import states
+from partwise.fitted import fitted_of
 from tests.common.tables import REAL_TABLES, real_table
 
 
@@ -98,12 +99,12 @@ def test_intervals(model, holed):
 
 def test_ends_of_intervals_are_rounded_inward(model, holed):
     """An interval covers the recorded values that lie in it, and no others."""
-    coded = model._fitted.schema.encode(holed)
-    ends = states.interval(model._fitted, coded, 0.05)
+    coded = fitted_of(model).schema.encode(holed)
+    ends = states.interval(fitted_of(model), coded, 0.05)
     found = model.predict_interval(holed, coverage=0.9)
     for name, step in (("grams", 1.0), ("lead", 0.1)):
         d = list(holed.columns).index(name)
-        column = model._fitted.schema.columns[d]
+        column = fitted_of(model).schema.columns[d]
         lower, upper = (column.as_given(end[:, d]) for end in ends)
         least, most = (end[name].astype(float).to_numpy() for end in found)
         some = upper - lower >= step

@@ -15,7 +15,7 @@ import partwise
 from partwise import MCVQ, PartsImputer, make_survey
 from partwise.answers.states import log_marginal
 from partwise.data import Kind, source
-from partwise.fitted import core_of
+from partwise.fitted import core_of, fitted_of
 from partwise.likelihoods import Prior
 from tests.common.helpers import (
     assert_never_falls,
@@ -43,8 +43,8 @@ def model(survey):
 
 def parts_of(model):
     """Learned numbers that tell two fits apart."""
-    theta = model._fitted.params
-    knots = model._fitted.calibration.knots
+    theta = fitted_of(model).params
+    knots = fitted_of(model).calibration.knots
     return [*theta.chi, theta.gates, theta.state_counts, model.lower_bounds_, knots]
 
 
@@ -125,15 +125,15 @@ def test_kinds_add_up(prior):
 def by_hand(model, row):
     """Log density of one row, summed over all states, from the laws' definitions."""
     core, theta, schema = (
-        core_of(model._fitted.model, object),
-        model._fitted.params,
-        model._fitted.schema,
+        core_of(fitted_of(model).model, object),
+        fitted_of(model).params,
+        fitted_of(model).schema,
     )
-    log_b = log_marginal(model._fitted)
+    log_b = log_marginal(fitted_of(model))
     total = []
     for states in itertools.product(*(range(lo, hi) for lo, hi in itertools.pairwise(core.first))):
         density = sum(log_b[s] for s in states)
-        for g, group in enumerate(model._fitted.columns):
+        for g, group in enumerate(fitted_of(model).columns):
             for i, d in enumerate(group.index):
                 value = row.iloc[d]
                 if pd.isna(value):
@@ -387,7 +387,7 @@ def test_dependence_is_that_of_the_joint_table(survey, model):
     assert list(found.columns) == list(survey.frame.columns)
     assert_array_equal(found, found.T)
     other = model.parts_[:, None] != model.parts_
-    closed = model._fitted.params.gates.max(axis=0) == 1.0
+    closed = fitted_of(model).params.gates.max(axis=0) == 1.0
     assert_allclose(found.to_numpy()[other & closed & closed[:, None]], 0.0, atol=1e-12)
     # Two columns of levels: sum over states, then the definition.
     a, b = "answer0", "group0"
@@ -464,7 +464,7 @@ def test_rows_drawn_given_some_cells(survey, model):
     assert (rows["number1"] == 0.5).all()
     assert states.shape == (500, 3)
     p = model.predict_proba_columns(
-        model._fitted.schema.decode(model._fitted.schema.encode_row(known)), ["scale0"]
+        fitted_of(model).schema.decode(fitted_of(model).schema.encode_row(known)), ["scale0"]
     )["scale0"][0]
     drawn = rows["scale0"].cat.codes.value_counts(normalize=True).reindex(range(5), fill_value=0)
     assert_allclose(drawn.sort_index(), p, atol=5 * np.sqrt(0.25 / 500))
@@ -496,7 +496,7 @@ def test_odd_cells_are_found_and_explained(survey, model):
 def test_surprise_by_its_definition(survey, model):
     table = survey.complete.iloc[:30]
     odd = model.anomalous_cells(table, 10_000)
-    first, gates = core_of(model._fitted.model, object).first, model._fitted.params.gates
+    first, gates = core_of(fitted_of(model).model, object).first, fitted_of(model).params.gates
     assert (gates.max(axis=0) == 1.0).all()
     for name in ("answer0", "group1"):
         d = list(table).index(name)

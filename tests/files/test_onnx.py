@@ -7,6 +7,7 @@ from sklearn.datasets import load_iris
 
 import partwise
 from partwise import MCFA, MCVQ, BayesianPCA, export_onnx
+from partwise.fitted import fitted_of
 from tests.common.helpers import punch_holes
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -75,7 +76,7 @@ def test_states_with_classes(tmp_path):
 def test_factors(dtype, tmp_path):
     X = punch_holes(rows("gaussian"), 0.2, np.random.default_rng(1)).astype(dtype)
     model = MCFA(2, 2, random_state=0).fit(X)
-    closed = (model._fitted.params.gates == 1.0).any(axis=0).all()
+    closed = (fitted_of(model).params.gates == 1.0).any(axis=0).all()
     check(model, X, tmp_path, ALL if closed else ALL[:2])
 
 

@@ -9,6 +9,7 @@ from scipy import sparse, special, stats
 
 import partwise.fitting.calibrate as calibrating
 from partwise import MCVQ
+from partwise.fitted import fitted_of
 from partwise.models import calibration
 from partwise.models.calibration import Calibration, correct, hide, identity, learn
 
@@ -185,8 +186,8 @@ def coverage(model, X, seed=5):
 
 
 def without_calibration(model):
-    kept = model._fitted.calibration
-    model._fitted = replace(model._fitted, calibration=identity(model.n_features_in_))
+    kept = fitted_of(model).calibration
+    model._fitted = replace(fitted_of(model), calibration=identity(model.n_features_in_))
     return kept
 
 
@@ -240,17 +241,17 @@ def test_sparse_rows_calibrate_as_dense_ones(absent):
         rows = sparse.csr_matrix((X[known], known), shape=X.shape)
         same = np.where(hidden, np.nan, X)
     model = MCVQ(2, 4, sparse_absent=absent, random_state=0, n_jobs=1).fit(rows)
-    found = model._fitted.calibration
+    found = fitted_of(model).calibration
     assert not np.allclose(found.knots, identity(1).knots, atol=0.05)
     if absent == "unobserved":
         dense = MCVQ(2, 4, random_state=0, n_jobs=1).fit(same)
-        assert_allclose(found.knots, dense._fitted.calibration.knots, atol=1e-6)
+        assert_allclose(found.knots, fitted_of(dense).calibration.knots, atol=1e-6)
 
 
 def test_workers_do_not_change_the_map(monkeypatch):
     monkeypatch.setattr("partwise.data.source.BLOCK_BYTES", 20_000)
     X = rows_of_parts(600, heavy)
-    one, two = (MCVQ(2, 4, random_state=0, n_jobs=n).fit(X)._fitted.calibration for n in (1, 2))
+    one, two = (fitted_of(MCVQ(2, 4, random_state=0, n_jobs=n).fit(X)).calibration for n in (1, 2))
     assert_array_equal(one.knots, two.knots)
 
 
@@ -258,8 +259,8 @@ def test_workers_do_not_change_the_map(monkeypatch):
 def test_discrete_intervals_are_left_alone(likelihood):
     X = np.random.default_rng(0).integers(2, size=(60, 6)).astype(float)
     model = MCVQ(2, 2, likelihood=likelihood, random_state=0, n_jobs=1).fit(X)
-    assert isinstance(model._fitted.calibration, Calibration)
-    assert_array_equal(model._fitted.calibration.knots, identity(6).knots)
+    assert isinstance(fitted_of(model).calibration, Calibration)
+    assert_array_equal(fitted_of(model).calibration.knots, identity(6).knots)
 
 
 def test_a_table_without_any_value():

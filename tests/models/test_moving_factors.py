@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from partwise import MCFA, IndexMaps, Translations, load
 from partwise.data.moved import MovingSource
+from partwise.fitted import fitted_of
 from partwise.models import factors
 from tests.common.helpers import assert_never_falls, punch_holes, sweep
 from tests.reference import moving as reference
@@ -27,7 +28,7 @@ def case(moves="translations", missing=0.0, closed=False, n=6):
     estimator = MCFA(2, [1, 2], transformations=MOVES[moves], max_iter=2, tol=0, random_state=0)
     with pytest.warns(Warning, match="max_iter"):
         estimator.fit(X, sample_weight=weight)
-    fitted = estimator._fitted
+    fitted = fitted_of(estimator)
     model, canvas = fitted.model, fitted.params.canvas
     K, D = canvas.gates.shape
     g = rng.dirichlet(np.ones(K), D).T

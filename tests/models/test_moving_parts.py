@@ -14,6 +14,7 @@ from sklearn.base import clone
 from partwise import MCVQ, Checkpoint, Translations, load
 from partwise.files.contents import check_contents
 from partwise.files.schema import MisfitError
+from partwise.fitted import fitted_of
 from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
 from partwise.models.predict_parts import class_bounds, components
 from partwise.plot import ShiftsDisplay
@@ -309,7 +310,7 @@ def test_files_threads_and_checkpoints_change_nothing(labeled, tmp_path):
     assert_array_equal(again.score_samples(X), model.score_samples(X))
     assert_array_equal(again.predict(X), model.predict(X))
     warm = clone(model).set_params(warm_start=True, tol=10.0)
-    warm._adopt(model._fitted).fit(X, given)
+    warm._adopt(fitted_of(model)).fit(X, given)
     assert warm.lower_bound_ >= model.lower_bound_ - 1e-9
 
 

@@ -11,6 +11,7 @@ from partwise import MCVQ, IndexMaps, Rotations, Scalings, Translations
 from partwise.answers import moving as answers
 from partwise.answers import states as plain_answers
 from partwise.data.moved import MovingSource
+from partwise.fitted import fitted_of
 from partwise.models.moving import NEGLIGIBLE
 from tests.common.helpers import assert_never_falls, punch_holes, sweep
 from tests.reference import moving as reference
@@ -38,7 +39,7 @@ def case(moves="translations", likelihood="gaussian", missing=0.0, closed=False,
                      prior="conjugate", max_iter=2, tol=0, random_state=0)  # fmt: skip
     with pytest.warns(Warning, match="max_iter"):
         estimator.fit(X, sample_weight=weight)
-    fitted = estimator._fitted
+    fitted = fitted_of(estimator)
     model, params = fitted.model, fitted.params
     K, D = params.gates.shape
     g = rng.dirichlet(np.ones(K), D).T
