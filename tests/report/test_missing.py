@@ -82,3 +82,8 @@ def test_plain_arrays_say_it_too():
     assert one["columns"] == [2]
     assert one["other"] == 0
     assert "is at least" in one["words"]
+
+
+def test_columns_of_one_value_tell_nothing():
+    X = np.where(np.random.default_rng(0).random((40, 2)) < 0.3, np.nan, 1.0)
+    assert collect(MCVQ(1, 1, random_state=0).fit(X), X)["overview"]["missing"]["where"] == []

@@ -117,6 +117,8 @@ def _where(
     bins = [_binned(table[d], coded[:, d]) if used[d] else None for d in range(len(used))]
     fewest = np.argsort(absent.sum(axis=0), kind="stable")
     reasons = [int(d) for d in fewest if bins[d] is not None][:MAX_REASONS]
+    if not reasons:  # no column has two values in these rows
+        return []
     n_left = MAX_EXPLAINED
     groups: list[list[int]] = []
     for columns in [*(group["columns"] for group in together), *alone]:
