@@ -60,7 +60,7 @@ class RawColumn:
 def read_columns(X: Frame | Array) -> list[RawColumn]:
     """All columns of a table as `as_table` returns it."""
     if is_pandas(X):
-        return [_read_pandas(name, X.iloc[:, i]) for i, name in enumerate(X.columns)]
+        return [_read_pandas(name, series) for name, series in X.items()]
     if is_polars(X):
         return [_read_polars(series) for series in X.get_columns()]
     array = np.asarray(X)

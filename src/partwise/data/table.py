@@ -20,7 +20,7 @@ from partwise._text import plural
 from partwise._warnings import warn
 from partwise.contracts import Array, DType
 from partwise.data.columns import Kind
-from partwise.data.frame_reading import read_columns
+from partwise.data.frame_reading import RawColumn, read_columns
 from partwise.data.frame_writing import make_frame, replace_cells
 from partwise.data.frames import frame_of, names_of, select, shortened
 from partwise.data.kinds import learn_kinds, listed
@@ -105,14 +105,21 @@ class Schema:
         self.frame = frame
 
     @classmethod
-    def learn(cls, X: Frame | Array, likelihood: Likelihood, used: Array | None = None) -> Schema:
+    def learn(
+        cls,
+        X: Frame | Array,
+        likelihood: Likelihood,
+        used: Array | None = None,
+        raw: Sequence[RawColumn] | None = None,
+    ) -> Schema:
         """Learn the kinds of the columns from the rows ``used``, a mask (n,).
 
         ``likelihood`` is "auto", a kind for all columns, a sequence of kinds, or a mapping of names
-        (or places) to kinds, where "auto" stands for all that are not named.
+        (or places) to kinds, where "auto" stands for all that are not named. ``raw`` are the
+        columns, if they have been read.
         """
         surveys = []
-        for column in read_columns(X):
+        for column in read_columns(X) if raw is None else raw:
             used_values = column.values if used is None else column.values[used]
             surveys.append(ColumnSurvey.of(replace(column, values=used_values)))
         return cls.of(surveys, likelihood, names_of(X), frame_of(X))
@@ -215,7 +222,10 @@ class Schema:
 
     def encode(self, X: Frame | Array, tell: bool = True) -> Array:
         """Rows as numbers, (n, D); with ``tell`` warn of values that fit did not see."""
-        raw = read_columns(X)
+        return self.encode_columns(read_columns(X), tell)
+
+    def encode_columns(self, raw: Sequence[RawColumn], tell: bool = True) -> Array:
+        """The same from columns that have been read."""
         if len(raw) != len(self.columns):
             raise ValueError(
                 f"X has {plural(len(raw), 'column')}, but fit saw {len(self.columns)}; "

@@ -16,6 +16,7 @@ from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
 from partwise.data.frame_passes import Unseen, encode_frames, survey_frames
+from partwise.data.frame_reading import read_columns
 from partwise.data.frame_sources import Frames, FrameStore, frames_of
 from partwise.data.frames import (
     all_numbers,
@@ -95,8 +96,9 @@ class TableRows(GatedEstimator):
         schema = self._known_schema(reset)
         known = schema is not None
         wanted = "auto" if self.likelihood == "gaussian" else self.likelihood
-        schema = schema or self._suited(Schema.learn(X, wanted, kept), wanted)
-        coded = schema.encode(X, tell=known)
+        raw = read_columns(X)
+        schema = schema or self._suited(Schema.learn(X, wanted, kept, raw), wanted)
+        coded = schema.encode_columns(raw, tell=known)
         schema = schema if known else schema.with_twins(coded[kept])
         coded = coded if reset else coded.astype(self._fitted.dtype, copy=False)
         names = getattr(self, "feature_names_in_", None)

@@ -57,8 +57,8 @@ class LevelRegression:
         """
         logits, weight = _Logits(n_levels), moments.weight
         known, true = logits.each(codes)
-        total = weight @ known + 0.5 * n_levels[logits.column]
-        offset = logits.of_shares((weight @ true + 0.5) / total)
+        total = known @ weight + 0.5 * n_levels[logits.column]
+        offset = logits.of_shares((true @ weight + 0.5) / total)
         coefficients = np.zeros((len(moments.mean), len(offset)))
         return cls(n_levels, coefficients, offset).refitted(moments, codes, owners, n_steps)
 
@@ -69,37 +69,40 @@ class LevelRegression:
         logits, weight = _Logits(self.n_levels), moments.weight
         known, true = logits.each(codes)
         inverses, total = moments.without(owners), weight.sum()
-        penalty = 0.5 * moments.penalty[:, None]
-        B, b = self.coefficients, self.offset + moments.mean @ self.coefficients
-        z = moments.centered @ B + b
+        penalty = 0.5 * moments.penalty
+        # Logits stand on the first axis, so that sums over levels run along rows of memory.
+        B, b = self.coefficients.T, self.offset + moments.mean @ self.coefficients
+        features = np.ascontiguousarray(moments.centered.T)
+        z = B @ features + b[:, None]
         along, along_b = np.zeros_like(B), np.zeros_like(b)
         kept = np.zeros(len(self.n_levels))  # share of the last direction
         last: tuple[Array, Array, Array] | None = None
         for _ in range(n_steps):
             p = logits.probabilities(z)
             away = np.where(known, true - p[0], 0.0)
-            slope, slope_b = moments.weighted.T @ away - penalty * B, weight @ away
-            ahead, ahead_b = 2.0 * inverses.solve(slope, logits.spans), 2.0 * slope_b / total
+            slope, slope_b = away @ moments.weighted - penalty * B, away @ weight
+            ahead, ahead_b = 2.0 * inverses.solve(slope.T, logits.spans).T, 2.0 * slope_b / total
             gain = logits.dot(slope, ahead) + logits.dot(slope_b, ahead_b)
             if last is not None:  # Polak and Ribiere
                 turned = gain - logits.dot(slope, last[0]) - logits.dot(slope_b, last[1])
                 kept = np.maximum(turned, 0.0) / np.maximum(last[2], TINY)
             last = ahead, ahead_b, gain
-            along = ahead + kept[logits.column] * along
+            along = ahead + kept[logits.column, None] * along
             along_b = ahead_b + kept[logits.column] * along_b
-            dz = moments.centered @ along + along_b
+            dz = along @ features + along_b[:, None]
             bent = logits.dot(penalty * along, along)
-            bent += weight @ np.where(codes >= 0, logits.variance(p, dz), 0.0)
+            bent += np.where(codes.T >= 0, logits.variance(p, dz), 0.0) @ weight
             rise = logits.dot(slope, along) + logits.dot(slope_b, along_b)
             step = np.clip(rise / np.maximum(bent, TINY), 0.0, LONGEST)[logits.column]
-            B, b, z = B + step * along, b + step * along_b, z + step * dz
-        return replace(self, coefficients=B, offset=b - moments.mean @ B)
+            B, b, z = B + step[:, None] * along, b + step * along_b, z + step[:, None] * dz
+        return replace(self, coefficients=B.T.copy(), offset=b - B @ moments.mean)
 
     def predict(self, features: Array) -> list[Array]:
         """Probabilities of the levels of each column (n, V), from features (n, P)."""
         logits = _Logits(self.n_levels)
-        p, rest = logits.probabilities(features @ self.coefficients + self.offset)
-        return [np.column_stack([p[:, own], rest[:, i]]) for i, own in enumerate(logits.spans)]
+        z = self.coefficients.T @ features.T + self.offset[:, None]
+        p, rest = logits.probabilities(z)
+        return [np.vstack([p[own], rest[i]]).T for i, own in enumerate(logits.spans)]
 
 
 class _Logits:
@@ -114,13 +117,13 @@ class _Logits:
         self.n_levels = n_levels
 
     def each(self, codes: Array) -> tuple[Array, Array]:
-        """Whether the level of a row is known, and whether it is that of the logit; (n, C)."""
-        own = codes[:, self.column]
-        return own >= 0, own == self.level
+        """Whether the level of a row is known, and whether it is that of the logit; (C, n)."""
+        own = codes.T[self.column]
+        return own >= 0, own == self.level[:, None]
 
     def sums(self, x: Array) -> Array:
-        """Sums (..., L) over the kept levels of each column."""
-        return np.asarray(np.add.reduceat(x, self.first, axis=-1))
+        """Sums (L, ...) over the kept levels of each column."""
+        return np.asarray(np.add.reduceat(x, self.first, axis=0))
 
     def of_shares(self, share: Array) -> Array:
         """Logits (C,) of shares (C,) of all levels but the last of each column."""
@@ -129,20 +132,20 @@ class _Logits:
         return np.asarray(found - mean[self.column])
 
     def probabilities(self, z: Array) -> tuple[Array, Array]:
-        """Of the kept levels (n, C), and of the last of each column (n, L)."""
+        """Of the kept levels (C, n), and of the last of each column (L, n)."""
         rest = -self.sums(z)
-        top = np.maximum(np.maximum.reduceat(z, self.first, axis=1), rest)
-        p, rest = np.exp(z - top[:, self.column]), np.exp(rest - top)
+        top = np.maximum(np.maximum.reduceat(z, self.first, axis=0), rest)
+        p, rest = np.exp(z - top[self.column]), np.exp(rest - top)
         total = self.sums(p) + rest
-        return p / total[:, self.column], rest / total
+        return p / total[self.column], rest / total
 
     def dot(self, a: Array, c: Array) -> Array:
-        """Sums (L,) of products over rows, if there are some, and all V levels of each column."""
+        """Sums (L,) of products over features, if given, and all V levels of each column."""
         found = self.sums(a * c) + self.sums(a) * self.sums(c)
-        return np.asarray(found.sum(axis=0) if found.ndim > 1 else found)
+        return np.asarray(found.sum(axis=1) if found.ndim > 1 else found)
 
     def variance(self, p: tuple[Array, Array], z: Array) -> Array:
-        """Variance (n, L) of logits z (n, C) under probabilities."""
+        """Variance (L, n) of logits z (C, n) under probabilities."""
         rest = -self.sums(z)
         mean = self.sums(p[0] * z) + p[1] * rest
         return np.asarray(self.sums(p[0] * z**2) + p[1] * rest**2 - mean**2)
