@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import partwise
 from partwise.cli import app
+from partwise.cli.tables import as_written
 
 
 def run(*args):
@@ -105,6 +106,46 @@ def test_drift_of_an_imputer_is_refused(folder):
     result = run("drift", folder / "i.safetensors", folder / "table.csv")
     assert result.exit_code == 1
     assert "PartsImputer, which cannot be compared with new rows" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["impute", "states", "odd", "drift", "report"])
+def test_a_file_that_is_read_is_not_written_over(folder, command):
+    table = folder / "table.csv"
+    before = table.read_bytes()
+    result = run(command, folder / "m.safetensors", table, "-o", table)
+    assert result.exit_code == 2
+    assert "is read by this command; name another file" in result.stderr
+    result = run("fit", table, "-o", table)
+    assert result.exit_code == 2
+    assert table.read_bytes() == before
+
+
+def test_drift_is_that_of_columns_of_the_model(folder):
+    result = run("drift", folder / "m.safetensors", folder / "table.csv", "--all")
+    assert result.exit_code == 0, result.stderr
+    names = [line.split()[0] for line in result.stdout.splitlines()[1:]]
+    assert sorted(names) == ["area", "part0", "price", "rooms", "sold"]  # names are left out
+
+
+def test_a_word_in_a_new_table_is_refused_without_options_of_fit(folder, tmp_path):
+    text = (folder / "table.csv").read_text("utf-8").splitlines()
+    cells = text[5].split(";")
+    text[5] = ";".join([*cells[:2], "large", *cells[3:]])
+    (tmp_path / "new.csv").write_text("\n".join(text) + "\n", "utf-8")
+    out = ("-o", tmp_path / "out.csv")
+    result = run("impute", folder / "m.safetensors", tmp_path / "new.csv", *out)
+    assert result.exit_code == 1
+    assert "line 6: column 'area' holds 'large'" in result.stderr
+    assert "--missing 'large'." in result.stderr
+    result = run("fit", tmp_path / "new.csv", "-o", tmp_path / "m.safetensors")
+    assert "--missing 'large' or --kind 'area=categorical'." in result.stderr
+
+
+def test_large_numbers_are_printed_without_exponents():
+    numbers = pl.Series("salary", [641960.3, 100000.0, 0.25])
+    assert as_written(None, numbers).to_list() == ["641960", "100000", "0"]
+    numbers = pl.Series("x", [1.23456789, 12.0])
+    assert as_written(None, numbers).to_list() == ["1.235", "12"]
 
 
 def test_an_imputer_writes_several_completed_tables(folder, tmp_path):

@@ -676,3 +676,13 @@ def test_a_table_under_the_default_likelihood_is_saved_and_loaded(tmp_path):
     model.save(tmp_path / "model")
     again = partwise.load(tmp_path / "model")
     assert_array_equal(again.transform(table), model.transform(table))
+
+
+def test_the_order_of_text_that_is_asked_to_be_ordered_is_told():
+    table = pd.DataFrame(
+        {"answer": ["low", "high", "medium"] * 10, "size": np.sin(np.arange(30.0))}
+    )
+    model = MCVQ(1, 2, likelihood={"answer": "ordinal"}, random_state=0)
+    with pytest.warns(UserWarning, match=r"taken in the order 'high', 'low', 'medium'; pass"):
+        model.fit(table)
+    assert list(model.column_levels_["answer"]) == ["high", "low", "medium"]

@@ -42,7 +42,7 @@ def states(model: Model, data: Table, out: Out = None, *, reading: Reading) -> N
 
       partwise states survey.safetensors survey.csv -o states.csv
     """
-    check_out(out)
+    check_out(out, model, data)
     fitted = load_for(model, "predict_states", "predict states", inner=True)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, reading)
@@ -80,7 +80,7 @@ def predict(
 
       partwise predict survey.safetensors new.csv --columns smoker -o smoker.csv
     """
-    check_out(out)
+    check_out(out, model, data)
     method = "predict_states" if columns is None else "predict_columns"
     fitted = load_for(model, method, "predict columns or classes", inner=True)
     if columns is None and not hasattr(fitted, "predict"):
@@ -131,7 +131,7 @@ def odd(
     from partwise.answers.anomalous import anomalous_cells
     from partwise.fitted import fitted_of, schema_of
 
-    check_out(out)
+    check_out(out, model, data)
     fitted = load_for(model, "anomalous_cells", "find anomalous cells", inner=True)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, reading)

@@ -79,6 +79,13 @@ def need_folders(*files: Path | None) -> None:
             fail(f"Error: {file} is a folder; name a file in it.", 2)
 
 
+def keep_inputs(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse to write over a file that is read: its missing values would be lost."""
+    for path in inputs:
+        if out is not None and path is not None and out.resolve() == path.resolve():
+            fail(f"Error: {out} is read by this command; name another file to write.", 2)
+
+
 @contextmanager
 def nameless() -> Iterator[None]:
     """Accept columns without names, since some files have none."""

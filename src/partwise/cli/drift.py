@@ -50,7 +50,7 @@ def drift(
 
       partwise drift survey.safetensors today.csv --all -o drift.csv
     """
-    check_out(out)
+    check_out(out, model, data)
     fitted = load_for(model, "anomaly_scores", "be compared with new rows")
     with busy(f"Reading {data}"):
         _, X = read_like(fitted, data, reading)

@@ -103,7 +103,7 @@ def impute(
             fail("Error: a folder is imputed to a folder, named with -o, without other options.", 2)
         impute_folder(load_for(model, "impute", "impute"), data, out, reading)
         return
-    check_out(out)
+    check_out(out, model, data)
     if out is None and not listed:
         fail("Error: name the table to write with -o, or give --list.", 2)
     if listed and number is not None:
@@ -195,7 +195,7 @@ def sample(
     if to_folder and like is not None:
         fail("Error: --like is for one text file; name it with -o, or omit --like.", 2)
     if not to_folder:
-        check_out(out)
+        check_out(out, model, like)
     from partwise.files.frames import write_table
 
     fitted = load_for(model, "sample", "sample", inner=True)

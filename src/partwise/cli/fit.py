@@ -21,6 +21,7 @@ from partwise.cli.console import (
     check_choice,
     complain,
     fail,
+    keep_inputs,
     nameless,
     need_folders,
     print_table,
@@ -121,8 +122,8 @@ def fit(
         typer.Option(
             "--kind",
             metavar="COLUMN=KIND",
-            help="Kind of a column: bernoulli, categorical, ordinal, poisson, lognormal, gaussian "
-            "or ignored; may be repeated.",
+            help="Kind of a column, such as categorical, ordinal, gaussian, lognormal, poisson or "
+            "ignored; may be repeated.",
             autocompletion=complete_column_value,
         ),
     ] = None,
@@ -179,6 +180,8 @@ def fit(
 
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
     need_folders(out, report, checkpoint)
+    for path in (out, report, checkpoint):
+        keep_inputs(path, data)
     check_choice(model, _MODELS, "--model")
     if max_states is not None and (model != "mcvq" or states not in (None, "auto")):
         fail("Error: --max-states is for --model mcvq with --states auto.", 2)
@@ -268,7 +271,7 @@ def _check_kinds(likelihood: str, kinds: dict[str, str]) -> None:
 
     check_choice(likelihood, ["auto", *LAWS], "--likelihood")
     for name, kind in kinds.items():
-        check_choice(kind, ["auto", *KINDS], f"--kind {name}=")
+        check_choice(kind, ["auto", *KINDS], f"--kind {name}:")
 
 
 def _chosen(X: Rows, columns: str | None, ignore: str | None) -> Rows:

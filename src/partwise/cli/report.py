@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.console import nameless, need_folders, say
+from partwise.cli.console import keep_inputs, nameless, need_folders, say
 from partwise.cli.tables import Reading, parse_image_shape, read_like, reads_tables
 
 
@@ -53,6 +53,7 @@ def report(
       partwise report faces.safetensors faces.npy --image-shape 32x32
     """
     need_folders(out)
+    keep_inputs(out, model, data)
     shape = parse_image_shape(image_shape)
     from partwise import load
     from partwise.report import write_report

@@ -13,7 +13,7 @@ import typer
 
 from partwise._text import plural
 from partwise.cli.completion import complete_columns
-from partwise.cli.console import closest, fail, need_folders, say
+from partwise.cli.console import closest, fail, keep_inputs, need_folders, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -391,7 +391,7 @@ def as_written(data: Data | None, values: pl.Series) -> pl.Series:
     elif known.dtype.is_float():
         digits = len(str(int(min(float(str(known.abs().max() or 0)), 1e15))))
         known = known.round(max(_DIGITS - digits, 0))
-        texts = pl.Series([f"{value:.{_DIGITS}g}" for value in known], dtype=pl.String)
+        texts = pl.Series([f"{value:.{max(_DIGITS, digits)}g}" for value in known], dtype=pl.String)
     else:
         texts = known.cast(pl.String)
     out = np.full(len(values), None, object)
@@ -399,9 +399,10 @@ def as_written(data: Data | None, values: pl.Series) -> pl.Series:
     return pl.Series(values.name, out.tolist(), pl.String)
 
 
-def check_out(out: Path | None) -> None:
-    """Refuse a file that cannot be written, before any work is done."""
+def check_out(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse a file that cannot be written or is read, before any work is done."""
     need_folders(out)
+    keep_inputs(out, *inputs)
     if out is not None:
         from partwise.files.frames import check_table_name
 

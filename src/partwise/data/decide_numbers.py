@@ -66,7 +66,7 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
     fits &= ~is_last | is_amount
     mask = grid(fits, len(text))[0]
     check_first(text, held, mask, own.name)
-    _check_most(text, held, mask, own.name)
+    _check_most(text, held, mask, own)
     if fits.sum() < held.sum():
         kinds = (before + after).str.strip_chars().filter(fits.fill_null(False))
         if kinds.n_unique() == 1:
@@ -106,7 +106,7 @@ def numbers(text: pl.Series, held: Array, own: ColumnOptions) -> Form | Open | N
             found[sign] = replace(form, decimal=sign, thousands=groups)
     if not found:
         _check_signs(text, core, held, own)
-        _check_most(text, held, best, own.name)
+        _check_most(text, held, best, own)
         return None
     if len(found) == 1:
         return next(iter(found.values()))
@@ -234,16 +234,18 @@ def _units(
     )
 
 
-def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
+def _check_most(text: pl.Series, held: Array, fits: Array, own: ColumnOptions) -> None:
     """Refuse a text in a column where nearly all values are numbers."""
     if fits.sum() == held.sum() or fits.sum() < MOSTLY * held.sum():
         return
     row = int(np.argmax(held & ~fits))
+    # A model that was fitted to numbers cannot read the column otherwise.
+    other = "" if own.is_known else f" or --kind {shortened(own.name + '=categorical')}"
     raise Doubt(
         row,
-        f"column {shortened(name)} holds {shortened(text[row])}, though nearly all of its values "
-        f"are numbers; correct it, or say what it is with --missing {shortened(text[row])} or "
-        f"--kind {shortened(name + '=categorical')}.",
+        f"column {shortened(own.name)} holds {shortened(text[row])}, though nearly all of its "
+        f"values are numbers; correct it, or say what it is with --missing {shortened(text[row])}"
+        f"{other}.",
     )
 
 

@@ -113,6 +113,8 @@ _PROBLEMS = {
     "not used as numbers; write one number per cell, without words, to use them",
     "mixed": "values of several types; each distinct value is a category",
     "rare": "categories that occur in only one row; kept, but little can be learned about them",
+    "sorted": "levels without a known order, taken in the order {}; pass ordered "
+    "categories (pandas) or an Enum (polars) for another order",
     "differ": "integers that all differ; treated as numbers",
     "duplicate": "the name of another column; a number is appended to the name",
 }
@@ -204,6 +206,8 @@ def _learn_levels(
         )
     if 1 in known.values():
         problems.append("rare")
+    if asked == "ordinal" and not survey.ordered and len(levels) > 2:
+        problems.append(f"sorted: {first_few([shortened(level) for level in levels], 8)}")
     kind = asked if asked != "auto" else "ordinal" if survey.ordered else "categorical"
     if asked == "auto" and len(levels) == 2:
         kind = "bernoulli"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from partwise._text import first_few, plural
 from partwise.answers.drift import compare
 from partwise.contracts import Array
+from partwise.data.table_column import IGNORED
 from partwise.fitted import feature_names, fitted_of, schema_of
 from partwise.typing import DataLike
 
@@ -157,9 +158,14 @@ def drift(model: BaseEstimator, X: DataLike, *, alpha: float = 0.01) -> Drift:
     scores = None
     if len(reference.part_counts):
         scores = np.asarray(model.anomaly_scores(X))
-    found = compare(reference, rows, scores)
-    n_parts = len(found.p_values) - fitted.n_columns
-    names = feature_names(model, fitted.n_columns)
+    kept = list(range(fitted.n_columns))
+    if schema is not None:  # columns that are left out of the model have no values
+        kept = [d for d in kept if schema.columns[d].kind != IGNORED]
+    used = replace(reference, edges=reference.edges[kept], counts=reference.counts[kept])
+    found = compare(used, rows[:, kept], scores)
+    n_parts = len(found.p_values) - len(kept)
+    known = feature_names(model, fitted.n_columns)
+    names = [known[d] for d in kept]
     parts = [str(name) for name in getattr(model, "part_names_", range(n_parts))][:n_parts]
-    kinds = ["column"] * fitted.n_columns + ["part"] * n_parts
+    kinds = ["column"] * len(kept) + ["part"] * n_parts
     return Drift([*names, *parts], kinds, *found, alpha, len(rows))

@@ -79,7 +79,10 @@ def read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
     """Read all images of a folder in grey, from 0 to 1, sorted by name."""
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES)
     if not paths:
-        raise ValueError(f"{folder} holds no images ({', '.join(PICTURES)}); name another folder.")
+        raise ValueError(
+            f"{folder} holds no tables (.csv, .parquet) and no images ({', '.join(PICTURES)}); "
+            "name another folder."
+        )
     rows: list[Array] = []
     for path in paths:
         grey = _grey(path, resize)
