@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special, stats
@@ -11,7 +12,14 @@ import partwise.fitting.calibrate as calibrating
 from partwise import MCVQ
 from partwise.fitted import fitted_of
 from partwise.models import calibration
-from partwise.models.calibration import Calibration, correct, hide, identity, learn
+from partwise.models.calibration import (
+    Calibration,
+    correct,
+    folds_of,
+    identity,
+    learn,
+    with_whole,
+)
 
 PROBABILITIES = [1e-6, 1e-3, 0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975, 0.999, 1 - 1e-6]
 
@@ -124,27 +132,85 @@ def test_extreme_cells_keep_the_map_in_bounds():
         assert reach[0] >= 2 * calibration.LEAST_REACH * special.ndtri(0.975) - 1e-9
 
 
+# --- columns of whole values ---
+
+
+def tails_of_levels(n, seed=0):
+    """Tails of levels from 0 to 4, whose probabilities vary by row."""
+    rng = np.random.default_rng(seed)
+    steps = stats.norm.cdf(np.arange(5) - 1.5 - rng.normal(0, 1.5, (n, 1)))
+    steps[:, -1] = 1.0
+    x = (steps < rng.random((n, 1))).sum(axis=1)
+    row = np.arange(n)
+    below = np.where(x > 0, steps[row, x - 1], 0.0)
+    return np.minimum(steps[row, x], 1 - below)
+
+
+def whole_map(tail):
+    return with_whole(
+        identity(1), tail, np.zeros(len(tail), int), np.ones(len(tail)), np.zeros(1, int)
+    )
+
+
+@pytest.mark.parametrize("share", [0.8, 0.9, 0.95])
+def test_intervals_of_whole_values_cover_what_they_promise_on_average(share):
+    """Those of the model itself cover more, since values are whole."""
+    new = tails_of_levels(20_000, seed=1)
+    asked = correct(whole_map(tails_of_levels(20_000)), (1 - share) / 2)[0]
+    assert_allclose(np.mean(new >= asked), share, atol=0.02)
+    assert np.mean(new >= (1 - share) / 2) > share + 0.3 * (1 - share)
+
+
+def test_maps_of_whole_values_are_symmetric_and_monotone():
+    rng = np.random.default_rng(0)
+    tail = rng.beta(0.7, 0.9, 300).round(2)
+    found = whole_map(tail)
+    assert_allclose(found.knots, -found.knots[:, ::-1])
+    assert np.all(np.diff(found.knots, axis=1) >= 0)
+    for p in PROBABILITIES:
+        assert_allclose(correct(found, p), 1 - correct(found, 1 - p), atol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "is_out"), [(0.06, True), (0.11, True), (0.18, False), (0.3, False)])
+def test_rows_that_do_not_differ_keep_what_is_not_too_unlikely(p, is_out):
+    """Without the yes, 1 - p of all cells are covered, else all."""
+    tail = np.where(np.arange(1000) < 1000 * p, p, 1 - p)
+    assert (correct(whole_map(tail), 0.05)[0] > p) == is_out
+
+
+def test_no_end_leaves_out_more_than_twice_what_both_may():
+    assert correct(whole_map(np.full(1000, 0.5)), 0.05)[0] <= calibration.MOST_TAIL * 0.1 + 1e-9
+
+
+def test_few_cells_of_whole_values_change_little():
+    assert_allclose(correct(whole_map(np.empty(0)), 0.05), 0.05, rtol=0.05)
+    assert correct(whole_map(np.full(5, 0.5)), 0.05)[0] < 0.07
+
+
 # --- which cells are hidden ---
 
 
-def test_rows_hide_some_cells_but_seldom_their_only_one():
-    rng = np.random.default_rng(0)
+def test_every_cell_is_in_one_fold_and_rows_spread_theirs():
     counts = np.array([0, 3, 2, 17, 0, 400, 5000, 2, 0])
     row = np.repeat(np.arange(9), counts)
-    hidden = np.bincount(row[hide(counts, rng)], minlength=9)
-    assert_array_equal(hidden == 0, counts == 0)
-    assert hidden[5:7].max() < 25  # about eight
-    alone = hide(np.ones(4000, int), rng)
-    assert abs(len(alone) / 4000 - calibration.HIDDEN) < 0.02
-    assert len(hide(np.zeros(3, int), rng)) == 0
+    folds = folds_of(counts, np.random.default_rng(0))
+    assert folds.shape == row.shape
+    for n, own in zip(counts, np.split(folds, np.cumsum(counts)[:-1]), strict=True):
+        times = np.bincount(own, minlength=calibration.FOLDS)
+        assert times.sum() == n
+        assert times.max() <= max(np.ceil(n / calibration.FOLDS), 1)
+        assert times.max() <= calibration.MOST_HIDDEN
+    alone = np.bincount(folds_of(np.ones(4000, int), np.random.default_rng(0)))
+    assert_allclose(alone / 4000, 1 / calibration.FOLDS, atol=0.025)
+    assert len(folds_of(np.zeros(3, int), np.random.default_rng(0))) == 0
 
 
 @pytest.mark.parametrize("at_a_time", [1, 5, 400])
-def test_hidden_cells_do_not_depend_on_how_many_are_sampled_at_a_time(at_a_time, monkeypatch):
+def test_folds_do_not_depend_on_how_many_cells_are_sampled_at_a_time(at_a_time, monkeypatch):
     counts = np.array([0, 3, 2, 17, 0, 400, 50, 2, 0])
-    at_once = hide(counts, np.random.default_rng(0))
+    at_once = folds_of(counts, np.random.default_rng(0))
     monkeypatch.setattr(calibration, "SAMPLED_CELLS", at_a_time)
-    assert_array_equal(hide(counts, np.random.default_rng(0)), at_once)
+    assert_array_equal(folds_of(counts, np.random.default_rng(0)), at_once)
 
 
 # --- intervals ---
@@ -255,8 +321,35 @@ def test_workers_do_not_change_the_map(monkeypatch):
     assert_array_equal(one.knots, two.knots)
 
 
+def answers(n, seed):
+    """Answers on a scale of five, and counts, of rows of three kinds."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(3, size=n)
+    score = rng.normal(1.2 * (kind[:, None] - 1), 1.0, (n, 6))
+    table = pd.DataFrame(np.digitize(score, [-1.5, -0.5, 0.5, 1.5]), columns=list("abcdef"))
+    for name in table:
+        table[name] = pd.Categorical(table[name], ordered=True)
+    return table.assign(g=rng.poisson(0.5 + kind), h=rng.poisson(0.3 + 2.0 * kind))
+
+
+def test_intervals_of_levels_and_counts_cover_what_they_promise():
+    table = answers(1500, 0)
+    hidden = np.random.default_rng(1).random(table.shape) < 0.2
+    kinds = {"g": "poisson", "h": "poisson"}
+    model = MCVQ(1, 3, likelihood=kinds, random_state=0, n_jobs=1).fit(table.mask(hidden))
+
+    def covered():
+        low, high = (end.astype(float) for end in model.predict_interval(table.mask(hidden), 0.9))
+        inside = (low <= table.astype(float)) & (table.astype(float) <= high)
+        return float(inside.to_numpy()[hidden].mean())
+
+    assert abs(covered() - 0.9) < 0.025
+    model._fitted = replace(fitted_of(model), calibration=identity(8))
+    assert covered() > 0.94
+
+
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical"])
-def test_discrete_intervals_are_left_alone(likelihood):
+def test_discrete_intervals_of_arrays_are_left_alone(likelihood):
     X = np.random.default_rng(0).integers(2, size=(60, 6)).astype(float)
     model = MCVQ(2, 2, likelihood=likelihood, random_state=0, n_jobs=1).fit(X)
     assert isinstance(fitted_of(model).calibration, Calibration)

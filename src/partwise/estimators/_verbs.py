@@ -125,8 +125,9 @@ class EntryMixin:
         numbers, the model's tail probabilities are calibrated in `fit` by the frequency with which
         held-out cells fall beyond them, so that coverage holds where the distributions do not fit.
         Ends of a table's numbers are rounded inward to the column's resolution, which changes no
-        coverage. Intervals of levels and counts consist of whole ones, so they cover at least as
-        much, and with few levels more.
+        coverage. Intervals of levels and counts consist of whole ones. In a table those of a column
+        are as long as held-out cells need to be covered with about this probability on average; in
+        an array they cover at least as much, and with few levels more.
 
         Parameters
         ----------

@@ -6,8 +6,8 @@ another (``below``) is the model's own affair. See `partwise.models.calibration`
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,15 +25,24 @@ from partwise.typing import Matrix
 # (prepared, block, group, rows, columns of the group, values in model units) -> P(X <= value).
 Below: TypeAlias = Callable[[R, RowBlock, int, Array, Array, Array], Array]
 
-# Most cells of the rows that calibration uses, and held-out cells that are enough; where rows are
-# few, cells are held out at most so many times.
+# Most cells of the rows that calibration uses, and held-out cells that are enough. Where there are
+# no more, every cell is held out once, unless rows are wide.
 MOST_CELLS = 4_000_000
 ENOUGH_HIDDEN = 16_000
-MOST_FOLDS = 6
+MOST_FOLDS = calibration.FOLDS
 
 # EM iterations without the held-out cells. After one, the states no longer depend on them; after
 # two, neither do the posteriors of rows that depended on those states.
 FORGETTING_STEPS = 2
+
+
+class Held(NamedTuple):
+    """Held-out cells: P(X <= x), P(X < x), columns and rows; (n,) each."""
+
+    upto: Array
+    below: Array
+    column: Array
+    row: Array
 
 
 def calibrate(
@@ -43,6 +52,7 @@ def calibrate(
     below: Below[R],
     rng: np.random.Generator,
     n_jobs: int | None,
+    whole: bool = False,
 ) -> Calibration:
     """Hold out a few cells of each row, fit without them, and compare them with the predictions.
 
@@ -56,17 +66,21 @@ def calibrate(
         ``below(prepared, block, group, rows, columns, values)``.
     rng : Generator
     n_jobs : int or None
+    whole : bool
+        Whether columns of counts and of ordered levels are calibrated, too.
 
     Returns
     -------
     calibration : Calibration
-        Of all columns; those that are not Gaussian are ignored.
+        Of all columns; those that are not calibrated are ignored.
     """
     n_columns = source.X.shape[1]
-    numeric = [g for g, group in enumerate(source.columns) if group.likelihood.calibrated]
-    if not numeric:
+    laws = [group.likelihood for group in source.columns]
+    is_whole = [whole and (law.counts or law.ordered) and not law.latent for law in laws]
+    used = [g for g, law in enumerate(laws) if law.calibrated or is_whole[g]]
+    if not used:
         return calibration.identity(n_columns)
-    densify = is_sparse(source.X) and any(source.columns[g].absent_zero for g in numeric)
+    densify = is_sparse(source.X) and any(source.columns[g].absent_zero for g in used)
     prepared = model.prepare(params)
     rest, rows = None, source.sample_rows(MOST_CELLS, rng, full=densify)
     some = source
@@ -78,21 +92,43 @@ def calibrate(
         some.forget()
     elif source.reads:
         some = source.of_rows(rows)
-    X, weight, source = some.X, some.weight, some
+    X, source = some.X, some
     if densify and is_csr(X):
         X = X.toarray()
-    is_numeric = np.zeros(n_columns, bool)
-    is_numeric[np.concatenate([source.columns[g].index for g in numeric])] = True
+    is_used, has_whole = np.zeros((2, n_columns), bool)
+    for g in used:
+        is_used[source.columns[g].index] = True
+        has_whole[source.columns[g].index] = is_whole[g]
 
-    found: list[tuple[Array, Array, Array]] = []
-    n_hidden = 0
-    while n_hidden < ENOUGH_HIDDEN and len(found) < MOST_FOLDS:
-        found.append(_fold(model, params, X, source, weight, rest, is_numeric, below, rng, n_jobs))
-        n_hidden += len(found[-1][0])
-    pit, column, row = (np.concatenate(field) for field in zip(*found, strict=True))
-    # A cell hidden twice is one cell.
-    _, which, times = np.unique(row * n_columns + column, return_inverse=True, return_counts=True)
-    return calibration.learn(pit, column, weight[row] / times[which], n_columns)
+    place, count = _observed(X, is_used)
+    fold = calibration.folds_of(count, rng)
+    found, n_hidden = [], 0
+    for f in range(MOST_FOLDS):
+        hidden = place[fold == f]
+        found.append(_fold(model, params, X, source, rest, hidden, is_whole, below, n_jobs))
+        n_hidden += len(hidden)
+        if n_hidden >= ENOUGH_HIDDEN:
+            break
+    held = Held(*(np.concatenate(field) for field in zip(*found, strict=True)))
+    weight, in_whole = source.weight[held.row], has_whole[held.column]
+    number = ~in_whole
+    learned = calibration.learn(held.upto[number], held.column[number], weight[number], n_columns)
+    tail = np.minimum(held.upto, 1.0 - held.below)[in_whole]
+    return calibration.with_whole(
+        learned, tail, held.column[in_whole], weight[in_whole], np.flatnonzero(has_whole)
+    )
+
+
+def _observed(X: Matrix, used: Array) -> tuple[Array, Array]:
+    """Places of the observed cells of the columns used, row by row, and their number in each row.
+
+    Places are those in the values that X stores.
+    """
+    if isinstance(X, np.ndarray):
+        shown = ~np.isnan(X) & used
+        return np.flatnonzero(shown), shown.sum(axis=1)
+    place = np.flatnonzero(used[X.indices] & ~np.isnan(X.data))
+    return place, np.diff(np.searchsorted(place, X.indptr))
 
 
 def _fold(
@@ -100,31 +136,26 @@ def _fold(
     params: P,
     X: Matrix,
     source: BlockSource,
-    weight: Array,
     rest: Stats | None,
-    is_numeric: Array,
+    hidden: Array,
+    is_whole: Sequence[bool],
     below: Below[R],
-    rng: np.random.Generator,
     n_jobs: int | None,
-) -> tuple[Array, Array, Array]:
-    """P(X <= x), column and row of some held-out cells."""
+) -> Held:
+    """What a fit without them says of cells, given by their places in the values that X stores."""
     holed = X.copy()
-    if not isinstance(X, np.ndarray):
-        row, column = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices
-        seen = np.flatnonzero(is_numeric[column] & ~np.isnan(X.data))
-        at = seen[calibration.hide(np.bincount(row[seen], minlength=X.shape[0]), rng)]
-        row, column, values = row[at], column[at].astype(np.int64), X.data[at]
-        np.asarray(holed.data)[at] = np.nan
+    if isinstance(holed, np.ndarray):
+        row, column = np.divmod(hidden, X.shape[1])
+        stored = holed.reshape(-1)
     else:
-        shown = ~np.isnan(X) & is_numeric
-        hidden = calibration.hide(shown.sum(axis=1), rng)
-        row, column = np.divmod(np.flatnonzero(shown)[hidden], X.shape[1])
-        values = X[row, column]
-        holed[row, column] = np.nan
+        row = np.searchsorted(holed.indptr, hidden, side="right") - 1
+        column, stored = holed.indices[hidden].astype(np.int64), np.asarray(holed.data)
+    values = stored[hidden]
+    stored[hidden] = np.nan
     order = np.lexsort((column, row))
     row, column, values = row[order], column[order], values[order]
 
-    view = source.with_rows(holed, weight, source.labels)
+    view = source.with_rows(holed, source.weight, source.labels)
     model = model.without_cells(source, view)
     memory = [model.fresh_memory(i) for i in range(view.n_blocks)]
     prepared = model.prepare(params)
@@ -133,12 +164,16 @@ def _fold(
         stats = _total(model, prepared, view, n_jobs, memory)
         prepared = model.maximize(prepared, stats if rest is None else stats + rest)
 
-    pit = np.empty(len(row))
+    upto, under = np.empty((2, len(row)))
     for bounds, labeled in zip(view.bounds, view.blocks(), strict=True):
         block = RowBlock(labeled.groups, labeled.weight, labeled.base)
-        for g, which, *cells in cells_of_block(source.columns, bounds, row, column, values):
-            pit[which] = below(prepared, block, g, *cells)
-    return pit, column, row
+        for g, which, rows, columns, x in cells_of_block(
+            source.columns, bounds, row, column, values
+        ):
+            upto[which] = under[which] = below(prepared, block, g, rows, columns, x)
+            if is_whole[g]:
+                under[which] = below(prepared, block, g, rows, columns, x - 1.0)
+    return Held(upto, under, column, row)
 
 
 def _total(

@@ -259,7 +259,7 @@ def finished(
     found = identity(fitted.n_columns if of_table else family.core_in(fitted.model).n_columns)
     if family.options.calibrated:
         below = partial(family.below, fitted.model)
-        found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
+        found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs, of_table)
     return fitted.with_record(record, found)
 
 

@@ -16,15 +16,21 @@ model's own at G^-1(p) (Kuleshov, Fenner & Ermon, ICML 2018; Dawid 1984). Nothin
 model is touched: expectations, densities and posteriors stay as they are.
 
 Cells that helped to learn the parameters look better than new ones. So u must come from cells that
-were hidden (`hide`) and whose trace in the parameters has been washed out, by a few more EM steps
-without them; on small data, u of plain training cells would make intervals narrower where they
-ought to be wider.
+were hidden (`folds_of`) and whose trace in the parameters has been washed out, by a few more EM
+steps without them; on small data, u of plain training cells would make intervals narrower where
+they ought to be wider.
 
 A column's G leans on that of all columns, and this one on the uniform distribution: each is a
 weighted mean of distribution functions, so it stays monotone, and with few cells nothing changes.
 This is the posterior mean if the columns' G are samples of a Dirichlet process around the common
 one (Ferguson 1973). How many cells its concentration is worth is averaged over its posterior: a
 table of trends and rates has intervals that are too wide for some columns, too narrow for others.
+
+Of whole values (levels, counts) an interval from the p-quantile to the 1 - p quantile leaves out x
+if its tail, the smaller one of P(X <= x) and P(X >= x), is below p. Where levels are few, that are
+fewer cells than a share 2p, however right the model is. So p is chosen for each such column: what
+held-out cells show to leave out a share nearest to the nominal one. Rows differ in their
+probabilities, so that most columns get near to it.
 """
 
 from __future__ import annotations
@@ -33,7 +39,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import ndimage, special
 
 from partwise.contracts import Array
 
@@ -71,9 +77,25 @@ LEAST_BEYOND = 5.0
 CONCENTRATIONS = 10.0 * 2.0 ** np.arange(9)
 COUNTED_BETWEEN = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
-# Share of a row's observed cells that are hidden at a time, one at least and about so many at most.
-HIDDEN = 0.05
-MOST_HIDDEN = 8.0
+# Probabilities that ends of whole values may ask for, in steps of 3 %.
+ASKED = 0.5 * 1.03 ** -np.arange(500.0)[::-1]
+
+# So many of them are smoothed over: a fit to other rows has other probabilities, and one end
+# that all rows share should not depend on which.
+SMOOTHED = 7
+
+# Leaving out too many cells counts so many times as much as leaving out too few.
+TOO_MANY = 2.0
+
+# Times the probability of all that is left out that may lie beyond one end in a single row.
+MOST_TAIL = 2.0
+
+# Cells of a column of whole values that count for what the model says of many small values.
+UNIFORM_WHOLE = 20.0
+
+# Folds of the observed cells, more in rows of which so many cells would be hidden at a time.
+FOLDS = 10
+MOST_HIDDEN = 8
 
 # Cells that random numbers are made for at a time, so that they take little memory.
 SAMPLED_CELLS = 1 << 20
@@ -92,8 +114,11 @@ def identity(n_columns: int) -> Calibration:
     return Calibration(LEVELS[None, :].copy(), np.zeros(n_columns, np.int64))
 
 
-def hide(count: Array, rng: np.random.Generator) -> Array:
-    """Choose cells to hide, at least one of every row that has more than one.
+def folds_of(count: Array, rng: np.random.Generator) -> Array:
+    """Fold of every observed cell: cells of a fold are hidden together, each in one fold only.
+
+    The cells of a row lie in as many folds as they can, and a fold has about the same share of all
+    rows' cells.
 
     Parameters
     ----------
@@ -103,21 +128,20 @@ def hide(count: Array, rng: np.random.Generator) -> Array:
 
     Returns
     -------
-    hidden : ndarray of shape (n,)
-        Places of hidden cells among all observed ones, row by row.
+    folds : ndarray of shape (n,)
+        By cell, row by row.
     """
-    share = np.minimum(HIDDEN, MOST_HIDDEN / np.maximum(count, 1))
-    ends, lo, found = np.cumsum(count), 0, [np.empty(0, np.intp)]
+    n_folds = np.maximum(np.ceil(count / MOST_HIDDEN), FOLDS).astype(np.int64)
+    begun = rng.integers(n_folds)
+    ends, lo, found = np.cumsum(count), 0, [np.empty(0, np.int32)]
     while lo < len(count):
         before = ends[lo] - count[lo]
         hi = max(int(np.searchsorted(ends, before + SAMPLED_CELLS, "right")), lo + 1)
-        own, draw = count[lo:hi], rng.random(ends[hi - 1] - before)
-        least = np.zeros(hi - lo)
-        least[own > 0] = np.minimum.reduceat(draw, (np.cumsum(own) - own)[own > 0])
-        # A row's only cell is hidden no more often than any other, or nothing might be left to
-        # learn.
-        limit = np.where(own > 1, np.maximum(least, share[lo:hi]), HIDDEN)
-        found.append(before + np.flatnonzero(draw <= np.repeat(limit, own)))
+        own = count[lo:hi]
+        row, first = np.repeat(np.arange(lo, hi), own), np.cumsum(own) - own
+        place = np.empty(len(row), np.int64)
+        place[np.lexsort((rng.random(len(row)), row))] = np.arange(len(row)) - first[row - lo]
+        found.append(((begun[row] + place) % n_folds[row]).astype(np.int32))
         lo = hi
     return np.concatenate(found)
 
@@ -190,6 +214,69 @@ def _pooled_cells(pit: Array, column: Array, weight: Array, cells: Array, edges:
     posterior = special.softmax(evidence.sum(axis=1))
     common = posterior @ (a / (a + cells))
     return cells * common / np.maximum(1.0 - common, 1e-300)
+
+
+def with_whole(
+    found: Calibration, tail: Array, column: Array, weight: Array, which: Array
+) -> Calibration:
+    """Add maps of columns of whole values: levels and counts.
+
+    Parameters
+    ----------
+    found : Calibration
+        Of the other columns.
+    tail : ndarray of shape (n,)
+        The smaller one of P(X <= x) and P(X >= x) of each hidden cell.
+    column : ndarray of shape (n,)
+    weight : ndarray of shape (n,)
+        Row weights.
+    which : ndarray of shape (D_w,)
+        The columns.
+
+    Returns
+    -------
+    calibration : Calibration
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from partwise.models.calibration import correct, identity, with_whole
+    >>> law = stats.poisson(np.random.default_rng(0).gamma(2, 1, 5000))  # by row
+    >>> x = law.rvs(random_state=1)
+    >>> tail = np.minimum(law.cdf(x), law.sf(x - 1))
+    >>> round(float(np.mean(tail >= 0.05)), 2)  # as the distributions say
+    0.96
+    >>> cells = np.zeros(5000, int), np.ones(5000)
+    >>> asked = correct(with_whole(identity(1), tail, *cells, which=np.array([0])), 0.05)
+    >>> round(float(np.mean(tail >= asked)), 2)
+    0.91
+    """
+    order = np.lexsort((tail, column))
+    bounds = np.searchsorted(column[order], np.stack([which, np.add(which, 1)]))
+    knots = [found.knots]
+    for lo, hi in bounds.T:
+        mine = order[lo:hi]
+        knots.append(_whole_knots(tail[mine], weight[mine])[None])
+    map_of = found.map_of.copy()
+    map_of[which] = len(found.knots) + np.arange(len(which))
+    return Calibration(np.concatenate(knots), map_of)
+
+
+def _whole_knots(tail: Array, weight: Array) -> Array:
+    """Deviates (L,) of the probabilities to ask for, given sorted tails of a column's cells."""
+    below = np.concatenate([[0.0], np.cumsum(weight)])
+    left_out = below[np.searchsorted(tail, ASKED)] + UNIFORM_WHOLE * 2.0 * ASKED
+    left_out /= below[-1] + UNIFORM_WHOLE  # (P,)
+    half = LEVELS[LEVELS <= 0]
+    nominal = 2.0 * special.ndtr(half)[:, None]  # (L / 2, 1)
+    away = left_out - nominal
+    loss = ndimage.uniform_filter1d(np.maximum(away * TOO_MANY, -away), SMOOTHED, mode="nearest")
+    loss[nominal * MOST_TAIL < ASKED] = np.inf
+    best = np.round(loss, 12).argmin(axis=1)  # sums of different order are the same
+    asked = special.ndtri(np.maximum.accumulate(ASKED[best]))
+    asked[-1] = 0.0
+    return np.concatenate([asked, -asked[-2::-1]])
 
 
 def correct(calibration: Calibration, p: float) -> Array:

@@ -1,8 +1,8 @@
 """Real tables, a fifth of their cells hidden: do samples and intervals respect the columns?
 
 Bounds, whole numbers and decimals are those of the observed cells. An interval of 90 % should
-contain 90 % of the hidden cells of a table, and of each of its columns; a column of levels or of
-whole numbers with few values is covered more often, since its intervals contain whole levels.
+contain 90 % of the hidden cells of a table, and of each of its columns; a column of few levels that
+are hard to predict is covered more often, since its intervals contain whole levels.
 """
 
 from __future__ import annotations
