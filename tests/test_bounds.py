@@ -63,7 +63,7 @@ KERNELS = {
     "models.choice": ("_add_rows",),
     "models.class_chain": ("_run", "_walk"),
     "models.factor_proposals": ("_select", "_climb"),
-    "models.factors": ("_invert",),
+    "models.factors": ("_invert", "_add_multiplied"),
     "models.gvq_binary": ("_coordinate_descent",),
     "models.moving_parts": ("add_gains",),
     "models.ordinal": ("_settle_rows", "_posterior", "_censor"),
@@ -79,7 +79,7 @@ KERNELS = {
     "models.sizes": ("add_overlaps",),
     "sampling.importance": ("_mixed_log_density", "_weigh_draws", "_weigh_all"),
     "starts.dependence": ("_add_pairs",),
-    "starts.kmeans": ("_add_products", "_add_sums"),
+    "starts.kmeans": ("_add_products", "_add_sums", "_cluster", "_measure"),
 }
 
 
