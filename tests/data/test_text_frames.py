@@ -66,6 +66,34 @@ def test_open_readings_are_refused_and_options_decide(tmp_path):
         read_data(tmp_path, skip_rows=1)
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("1,red,2.5\n2,blue,3.5\n", "line 1: the line has values, not the names of columns"),
+        ("a,b,c\n1,2,3\n4,5\n6,7,8\n", "line 3: 2 values where the first line has 3"),
+        ("a,b\n1,2\n\n3,4\n", "line 3: a blank line"),
+        ("Sales,,\na,b,c\n1,2,3\n", "a single value looks like a title"),
+        ("a~b\n1~2\n", "has '~' between its values"),
+        ("a b\n1 2\n", "has blanks between its values"),
+        ('[{"a": 1}]\n', "is JSON"),
+        ("a,b\n1,2\n\ufeff3,4\n", "line 3: the line begins with a byte order mark"),
+        ("a,b\n1,2\n\0,4\n", "is neither text"),
+        ("a,b\n1.5,x\nk/A,x\n2.5,x\nx,y\n3.5,y\n4.5,y\n", "column 'a' holds 'k/A' beside"),
+    ],
+)
+def test_what_a_single_file_may_not_have_is_refused_in_folders(tmp_path, text, refused):
+    with pytest.raises(ValueError, match=rf"0\.csv.* {refused}"):
+        read_data(folder(tmp_path, text))
+
+
+def test_forms_are_those_of_single_files(tmp_path):
+    text = 'q;n;at;phone\n2019Q4;"a\nb";20240301101500;+41791234567\n2020Q1;c;20240302101500;\n'
+    rows = "".join(f"2020Q2;d;2024030{i}101500;+41441234567\n" for i in range(3, 9))
+    found = whole(read_data(folder(tmp_path, text + rows)).X.frames)
+    assert found.equals(read_data(tmp_path / "0.csv").X)
+    assert found.dtypes == [pl.Date, pl.String, pl.Datetime, pl.String]
+
+
 @pytest.mark.ci
 def test_the_cut_into_files_changes_nothing(tmp_path):
     rows = [f"{i % 7},{i / 8},{i * 123456789},2020-01-{i % 28 + 1:02},{i}.25" for i in range(60)]

@@ -162,6 +162,12 @@ WILD = [
         )
         for mark in ("\u200b", "\u200f", "'")
     ),
+    Nasty(
+        "Indian groups of digits",
+        'x,g\n"12,34,567.50",a\n"45,678.25",b\n,a\n',
+        {"x": [1234567.5, 45678.25, None], "g": ["a", "b", "a"]},
+        told="commas in 'x' separate thousands",
+    ),
     *(
         Nasty(
             f"a number with a word, {cell}",

@@ -104,7 +104,7 @@ class NumberForm:
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
         """Write numbers with as many decimals as were read."""
         like = like.drop_nulls()
-        mark = re.escape(self.decimal)
+        mark, mark_of_groups = re.escape(self.decimal), re.escape(self.thousands)
         if like.str.contains(_POWER).any():
             texts = [text.replace(".", self.decimal) for text in self._scientific(values, like)]
             return pl.Series(values.name, texts, pl.String)
@@ -121,7 +121,18 @@ class NumberForm:
         texts = [self._written(value, 0 if whole else most, pad, *signs) for value in values]
         if like.str.contains(rf"(^|\D){mark}").any():  # .5, without a zero
             texts = [re.sub(rf"\b0({mark})", r"\1", text) for text in texts]
+        if self.thousands and like.str.contains(rf"\d{mark_of_groups}\d\d{mark_of_groups}").any():
+            texts = [self._in_lakhs(text) for text in texts]
         return pl.Series(values.name, texts, pl.String)
+
+    def _in_lakhs(self, text: str) -> str:
+        """A number with Indian groups of digits, as 1,23,456, instead of 123,456."""
+
+        def grouped(found: re.Match[str]) -> str:
+            digits = found[0].replace(self.thousands, "")
+            return re.sub(r"(?<=\d)(?=(?:\d\d)*\d{3}$)", self.thousands, digits)
+
+        return re.sub(rf"\d[\d{re.escape(self.thousands)}]*", grouped, text, count=1)
 
     def _scientific(self, values: pl.Series, like: pl.Series) -> list[str]:
         """Numbers of which some, or all, have powers of ten."""

@@ -79,13 +79,7 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
         raise ValueError(f"{path} is empty; name a file with rows.")
     if encoding is None and not mark:
         _refuse_wide(path, content)
-    if (place := text.find("\0")) >= 0:
-        if place < _FIRST_LETTERS:
-            raise ValueError(_NO_TEXT.format(path))
-        line = text.count("\n", 0, place) + 1
-        raise ValueError(
-            f"{path}, line {line}: the text contains a zero byte, as damaged files do; correct it."
-        )
+    refuse_bytes(path, text)
     if codec != "utf-8" and (found := _CONTROL.search(text)) and _is_latin(codec):
         line = text.count("\n", 0, found.start()) + 1
         raise ValueError(
@@ -93,6 +87,23 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
             "is probably --encoding cp1252."
         )
     return Decoded(content, text, codec, mark)
+
+
+def refuse_bytes(path: Path, text: str) -> None:
+    """Refuse texts with zero bytes, or with byte order marks at the beginning of lines."""
+    if (place := text.find("\0")) >= 0:
+        if place < _FIRST_LETTERS:
+            raise ValueError(_NO_TEXT.format(path))
+        line = text.count("\n", 0, place) + 1
+        raise ValueError(
+            f"{path}, line {line}: the text contains a zero byte, as damaged files do; correct it."
+        )
+    if joint := re.search(r"(?:^|[\r\n])\ufeff", text):
+        line = len(text[: joint.end()].splitlines())
+        raise ValueError(
+            f"{path}, line {line}: the line begins with a byte order mark, as where files were "
+            "joined; remove it, and column names that are repeated there."
+        )
 
 
 def _refuse_wide(path: Path, content: bytes) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from partwise._text import reason_of
+from partwise._text import plural, reason_of
 from partwise.contracts import Array
 from partwise.data.decide import Read, read_columns
 from partwise.data.forms import Form
@@ -23,11 +23,13 @@ from partwise.data.frame_sources import (
     copied_frames,
     sink_rows,
 )
+from partwise.data.headers import TextPart, names_columns
 from partwise.data.records import (
     DOUBLE_COLON,
     FIRST_LINES,
     column_names,
-    records,
+    refuse_bytes,
+    refuse_documents,
     refuse_rating_list,
     separator_of,
     warn_of_renamed,
@@ -35,12 +37,13 @@ from partwise.data.records import (
 from partwise.data.text_options import Doubt, TextFormat, TextOptions
 from partwise.typing import Frame, Name
 
-# Numbers of which the detection needs no more than one: (pattern, replacement). Their number of
-# digits excludes dates, thousands and codes.
+# Numbers of which the detection needs no more than some hundreds: (pattern, replacement). Their
+# number of digits excludes dates, thousands and codes.
 _ALIKE = (
-    (r"^[+-]?\d+\.(\d{1,2}|\d{5,})$", "0.5"),
-    (r"^[+-]?\d+,(\d{1,2}|\d{5,})$", "0,5"),
-    (r"^[+-]?[1-9]\d{8,17}$", "123456789"),
+    (r"^[+-]?\d*(\d[.,]\d{1,2})$", "$1"),
+    (r"^[+-]?\d*(\d[.,]\d\d)\d{3,}$", "$1"),
+    (r"^-?(?:[3-9]\d|1[0-8]|2[1-9])\d{4,13}(\d{3})$", "123456$1"),
+    (r"^-?(?:19|20)(?:\d{4,6}|\d{8}|\d{10,13})(\d{3})$", "123456$1"),
 )
 
 
@@ -50,6 +53,7 @@ class _TextFile:
     separator: str
     rows: pl.LazyFrame  # of texts
     header: list[str]  # as the file has it
+    has_names: bool  # whether it looks like one
     names: list[str]
     texts: list[pl.Series]  # distinct texts of each column, sorted
 
@@ -89,6 +93,11 @@ def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> Te
     options = options or TextOptions()
     files = [_opened(path) for path in paths]
     for file in files:
+        if not file.has_names and (len(files) == 1 or file.names != files[0].names):
+            raise ValueError(
+                f"{file.path}, line 1: the line has values, not the names of columns; add a line "
+                "of names, which files of a folder need."
+            )
         if file.names != files[0].names:
             other = min(set(file.names) ^ set(files[0].names), default="in other order")
             raise ValueError(
@@ -108,9 +117,10 @@ def _opened(path: Path) -> _TextFile:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; leave it out, or check how it was written.")
     try:
-        separator, header = _separator_and_header(path)
+        separator, header, has_names = _separator_and_header(path)
         rows = pl.scan_csv(path, separator=separator, infer_schema=False)
         names = rows.collect_schema().names()
+        _check_lines(path, separator, len(names))
         if len(header) != len(names):
             header = names  # polars splits this line otherwise
         new = column_names(header)  # polars would rename equal ones without a word
@@ -119,16 +129,17 @@ def _opened(path: Path) -> _TextFile:
         texts = [pl.Series(name, [], pl.String) for name in names]
         for batch in rows.collect_batches(chunk_size=BATCH_ROWS):
             texts = [
-                pl.concat([seen, _reduced(cells).unique()]).unique()
+                pl.concat([seen, _reduced(cells)]).unique()
                 for seen, cells in zip(texts, batch.get_columns(), strict=True)
             ]
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(path, error) from error
-    return _TextFile(path, separator, rows, header, names, [column.sort() for column in texts])
+    texts = [column.sort() for column in texts]
+    return _TextFile(path, separator, rows, header, has_names, names, texts)
 
 
-def _separator_and_header(path: Path) -> tuple[str, list[str]]:
-    """The separator and the first record of a file, plain or compressed."""
+def _separator_and_header(path: Path) -> tuple[str, list[str], bool]:
+    """The separator and the first record of a file, and whether that has names of columns."""
     lines = pl.read_csv(
         path,
         has_header=False,
@@ -138,19 +149,59 @@ def _separator_and_header(path: Path) -> tuple[str, list[str]]:
         infer_schema=False,
     )
     text = "\n".join(lines.to_series().fill_null(""))
+    refuse_bytes(path, text)
     separator = separator_of(path, text)
     if separator == DOUBLE_COLON:
         refuse_rating_list(path)
-    _, header = next(records(path, text, separator), (0, []))
-    return separator, header
+    refuse_documents(path, text, separator)
+    head = TextPart(path, text + "\n", separator, 0)
+    return separator, head.records()[0], names_columns(head, may_be=True)
+
+
+def _lines(path: Path) -> pl.LazyFrame:
+    """All lines of a file as they are, numbered from 1."""
+    rows = pl.scan_csv(
+        path,
+        has_header=False,
+        new_columns=["text"],
+        separator="\x01",  # in no line
+        quote_char=None,
+        infer_schema=False,
+        row_index_name="line",
+        row_index_offset=1,
+    )
+    return rows.with_columns(pl.col("text").fill_null(""))
+
+
+def _check_lines(path: Path, separator: str, width: int) -> None:
+    """Refuse lines of another number of values than the first, which polars would fill up."""
+    text = pl.col("text")
+    has_quotes = text.str.contains('"', literal=True)
+    is_short = text.str.count_matches(separator, literal=True) + 1 < width
+    is_blank = text.str.strip_chars() == ""
+    odd = _lines(path).filter(is_blank | (is_short & ~has_quotes)).head(1)
+    found = odd.collect(engine="streaming")
+    if (
+        found.is_empty()
+        or _lines(path).filter(has_quotes).head(1).collect(engine="streaming").height
+    ):
+        return  # values in quotes may have several lines
+    line, cells = found.row(0)
+    n = cells.count(separator) + 1
+    what = (
+        f"{plural(n, 'value')} where the first line has {width}"
+        if cells.strip()
+        else "a blank line"
+    )
+    raise ValueError(f"{path}, line {line}: {what}; correct it, or remove it.")
 
 
 def _reduced(cells: pl.Series) -> pl.Series:
-    """Texts, in which numbers that are written alike are equal."""
-    cells = cells.str.strip_chars()
+    """Distinct texts, of numbers that are written alike not all."""
+    cells = cells.str.strip_chars().unique()
     for pattern, replacement in _ALIKE:
-        cells = cells.set(cells.str.contains(pattern).fill_null(False), replacement)
-    return cells
+        cells = cells.str.replace(pattern, replacement)
+    return cells.unique()
 
 
 def _unreadable(path: Path, error: Exception) -> OSError:

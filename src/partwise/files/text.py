@@ -6,8 +6,7 @@ import csv
 import io
 import math
 import re
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +16,7 @@ from partwise._text import plural, unnamed
 from partwise.data.decide import read_columns
 from partwise.data.decide_words import SUMMARY
 from partwise.data.frames import shortened
+from partwise.data.headers import TextPart, names_columns
 from partwise.data.records import (
     DOUBLE_COLON,
     SEPARATORS,
@@ -33,15 +33,13 @@ from partwise.data.records import (
     separator_of,
     warn_of_renamed,
 )
-from partwise.data.text_options import MISSING, Doubt, TextFormat, TextOptions
+from partwise.data.text_options import Doubt, TextFormat, TextOptions
 from partwise.files.data import Data, check_values, table_size
 from partwise.files.layout import Layout
 from partwise.files.ratings import refuse_rating_columns
 
 # Columns of a text file: polars takes five seconds and 250 MB for so many, even with few rows.
 MAX_TEXT_COLUMNS = 100_000
-# A number, date or amount of money begins with a digit, perhaps after a sign.
-_DIGIT = re.compile(r"[^\w]{0,2}\d")
 # Excel's note of the separator.
 _SEPARATOR_LINE = re.compile(r"sep=.(?:\r|\n)")
 # What is left where another program decoded a text wrongly.
@@ -50,28 +48,6 @@ _LOST = re.compile(r"\ufffd|Ã[\x80-\xbf\u0152-\u2122]|â€")
 _MIN_CODES, _MIN_SUMMED = 3, 6
 # Rounding of a sum of amounts of money.
 _HALF_CENT = 0.006
-# Records from which a header is detected.
-_LOOKED_AT = 999
-
-
-@dataclass(frozen=True)
-class _Text:
-    """The part of a text file that contains the table."""
-
-    path: Path
-    text: str  # ends with one line break
-    separator: str
-    skipped: int  # lines above it
-
-    def records(self) -> list[list[str]]:
-        """The first records."""
-        found = records(self.path, self.text, self.separator, self.skipped)
-        return [record for _, record in islice(found, _LOOKED_AT)]
-
-    def line(self, record: int) -> int:
-        """The line of the file in which a record ends."""
-        found = records(self.path, self.text, self.separator, self.skipped)
-        return next(islice(found, record, None))[0]
 
 
 def read_table(
@@ -101,7 +77,6 @@ def read_table(
     source = decode(path, encoding)
     if not skip_rows and _SEPARATOR_LINE.match(source.text):
         skip_rows = 1
-    _check_joints(path, source.text)
     above = after_lines(source.text, skip_rows)
     text = ended(source.text[above:])
     if not text.strip():
@@ -110,7 +85,7 @@ def read_table(
     if separator == DOUBLE_COLON:
         refuse_rating_list(path)
     refuse_documents(path, text, separator)
-    found = _Text(path, text, separator, skip_rows)
+    found = TextPart(path, text, separator, skip_rows)
     first = found.records()[0]
     if len(first) > MAX_TEXT_COLUMNS:
         raise ValueError(
@@ -118,7 +93,7 @@ def read_table(
             "have; save the table as .npy, .npz or .parquet."
         )
     n_records = check_lengths(path, text, separator, len(first), skip_rows)
-    header = _names_columns(found) if header is None else header
+    header = names_columns(found) if header is None else header
     names = column_names(first) if header else [unnamed(d) for d in range(len(first))]
     if header:
         warn_of_renamed(path, first, names)
@@ -149,17 +124,7 @@ def read_table(
     return Data(frame, described, layout=layout, format=written)
 
 
-def _check_joints(path: Path, text: str) -> None:
-    """Refuse byte order marks at the beginning of lines."""
-    if joint := re.search(r"(?:^|[\r\n])\ufeff", text):
-        line = len(text[: joint.end()].splitlines())
-        raise ValueError(
-            f"{path}, line {line}: the line begins with a byte order mark, as where files were "
-            "joined; remove it, and column names that are repeated there."
-        )
-
-
-def _last_row(found: _Text, frame: pl.DataFrame, cells: pl.DataFrame, record: int) -> list[str]:
+def _last_row(found: TextPart, frame: pl.DataFrame, cells: pl.DataFrame, record: int) -> list[str]:
     """Refuse a last row that is the sum or mean of the others; a note if it may be, or a remark."""
     last = [str(cell).strip() for cell in cells.row(-1)]
     held = [d for d, cell in enumerate(last) if cell]
@@ -222,7 +187,7 @@ def _described(frame: pl.DataFrame, separator: str, header: bool, notes: list[st
 
 
 def _words_taken(
-    found: _Text, frame: pl.DataFrame, cells: pl.DataFrame, options: TextOptions
+    found: TextPart, frame: pl.DataFrame, cells: pl.DataFrame, options: TextOptions
 ) -> list[str]:
     """Notes on words that may be answers, but mean missing; and on letters that are lost."""
     out = list[str]()
@@ -244,7 +209,7 @@ def _words_taken(
     return out
 
 
-def _cells(found: _Text, header: bool, names: list[str], n_rows: int) -> pl.DataFrame:
+def _cells(found: TextPart, header: bool, names: list[str], n_rows: int) -> pl.DataFrame:
     """All cells as texts.
 
     Polars reads quotes and carriage returns differently from Python, and differently between its
@@ -283,97 +248,3 @@ def _frame(body: str, separator: str, width: int) -> pl.DataFrame | None:
         )
     except (pl.exceptions.PolarsError, UnicodeEncodeError):
         return None
-
-
-# --- names of columns ---
-
-
-def _names_columns(found: _Text) -> bool:
-    """Whether the first record is a header: no value in it is a number, or occurs again.
-
-    A name may occur as a value of its column where other names stand above numbers.
-    """
-    first, *rows = found.records()
-    first = [cell.strip() for cell in first]
-    if not any(first):
-        return False
-    below = [{row[i].strip() for row in rows if i < len(row)} - {""} for i in range(len(first))]
-    pairs = list(zip(first, below, strict=True))
-    n_above = sum(_is_above_numbers(cell, values) for cell, values in pairs)
-    if any(cell in values for cell, values in pairs):
-        _check_repeated(found, first, pairs)
-        return n_above > 1
-    if len(first) > 2 and sum(map(bool, first)) == 1:
-        above = next((i for i, row in enumerate(rows) if any(cell.strip() for cell in row)), 0)
-        if above < len(rows) and all(cell.strip() for cell in rows[above]):
-            raise ValueError(
-                f"{found.path}, line {found.line(0)}: a single value looks like a title; skip it "
-                f"with --skip-rows {found.line(above)}, or use --header or --no-header."
-            )
-    numbers = [float(cell.replace(",", ".")) for cell in first if _is_number(cell)]
-    named = [cell for cell in first if cell and not _is_number(cell)]
-    distinct = set(named)
-    if not numbers:
-        return n_above > 0 or len(distinct) == len(named)
-    if named and n_above:
-        return True
-    if named and _are_counted(numbers):
-        raise ValueError(
-            f"{found.path}, line {found.line(0)}: the first line may be column names "
-            f"({', '.join(first[:4])}) or a row of values; use --header or --no-header."
-        )
-    return False
-
-
-def _is_above_numbers(name: str, values: set[str]) -> bool:
-    """Whether a text that is no value stands above numbers, dates or amounts."""
-    if not name or not values or name in MISSING:
-        return False
-    return (not _is_number(name) and all(map(_is_number, values))) or (
-        not _DIGIT.search(name) and all(map(_DIGIT.match, values))
-    )
-
-
-def _check_repeated(found: _Text, first: list[str], pairs: list[tuple[str, set[str]]]) -> None:
-    """Refuse names of columns that are repeated between numbers, as where files were joined."""
-    rows = ([cell.strip() for cell in row] for row in found.records()[1:])
-    again = next((i for i, row in enumerate(rows, 1) if row == first), None)
-    if (
-        again is not None
-        and len(first) > 1
-        and (
-            any(
-                not _is_number(cell) and len(values) > 1 and all(map(_is_number, values - {cell}))
-                for cell, values in pairs
-            )
-            or _only_repeated(first, found.records()[1:])
-        )
-    ):
-        raise ValueError(
-            f"{found.path}, line {found.line(again)}: the line repeats the column names, as where "
-            "files were joined; remove it."
-        )
-
-
-def _only_repeated(first: list[str], rows: list[list[str]]) -> bool:
-    """Whether all values of a record, which differ, occur in no other record but its copies."""
-    others = [row for row in rows if [cell.strip() for cell in row] != first]
-    return len(set(first)) == len(first) and not any(
-        cell in {row[i].strip() for row in others if i < len(row)} for i, cell in enumerate(first)
-    )
-
-
-def _are_counted(numbers: list[float]) -> bool:
-    """Whether numbers may be names: distinct years, or at least three with equal steps."""
-    years = all(1900 <= number <= 2100 and number == int(number) for number in numbers)
-    steps = {b - a for a, b in pairwise(numbers)}
-    even = len(numbers) > 2 and len(steps) == 1 and steps != {0.0}
-    return even or (years and 1 < len(numbers) == len(set(numbers)))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
