@@ -85,7 +85,8 @@ def test_an_imputer_is_fitted_as_in_python(folder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--classes", 2], "--classes and --checkpoint are for --model mcvq or mcfa"),
+        (["--classes", 2], "--classes, --checkpoint and --max-time are for --model mcvq or mcfa"),
+        (["--max-time", 5], "--classes, --checkpoint and --max-time are for --model mcvq or mcfa"),
         (["--max-states", 2], "--max-states is for --model mcvq"),
     ],
 )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from partwise.files.data import Data, Rows
 
 _MODELS = ("mcvq", "mcfa", "imputer")
+_MAX_TIME = 300.0  # seconds
 _SHOWN_COLUMNS = 12  # printed names of a part's columns
 _MAX_PROFILED = 300  # columns; profiles compare all pairs, which is slow for many
 
@@ -148,7 +149,7 @@ def fit(
     max_time: Annotated[
         float,
         typer.Option("--max-time", metavar="SECONDS", help="Limit; keeps the best model so far."),
-    ] = 300.0,
+    ] = _MAX_TIME,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -189,8 +190,8 @@ def fit(
         fail("Error: --class-chain and --part-groups need --classes, the number of classes.", 2)
     if part_groups is not None and (model != "mcvq" or class_chain):
         fail("Error: --part-groups is for --model mcvq without --class-chain.", 2)
-    if model == "imputer" and (classes is not None or checkpoint is not None):
-        fail("Error: --classes and --checkpoint are for --model mcvq or mcfa.", 2)
+    if model == "imputer" and not (classes is checkpoint is None and max_time == _MAX_TIME):
+        fail("Error: --classes, --checkpoint and --max-time are for --model mcvq or mcfa.", 2)
     if max_time <= 0:
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
