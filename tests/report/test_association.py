@@ -45,9 +45,10 @@ def by_pairs(frame, a, b):
         "size": lambda v: v.cat.codes,
         "yes": lambda v: (v == "yes").astype(float),
     }
-    # Ranks are those among all values of the column.
+    # Ranks of two numbers are those of their common rows, of others those of all rows.
+    of = both if len(numbers) == 2 else frame
     rank = {
-        n: value.get(n, lambda v: v)(frame[n].dropna()).rank().reindex(both.index) for n in numbers
+        n: value.get(n, lambda v: v)(of[n].dropna()).rank().reindex(both.index) for n in numbers
     }
     if len(numbers) == 2:
         r = np.corrcoef(rank[a], rank[b])[0, 1]
@@ -93,3 +94,16 @@ def test_associations_of_columns_that_say_nothing():
     found, n_rows = associations(None, many)
     assert abs(found[0, 1]) < 0.1
     assert 9001 <= n_rows[0, 1] <= 9003
+
+
+def test_correlations_of_columns_with_many_missing_values_are_those_of_their_common_rows():
+    """Not of ranks among all rows, in which common rows may be far apart."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": np.exp(rng.normal(size=300)), "z": rng.normal(size=300)})
+    frame["y"] = frame["x"] + 0.5 * rng.normal(size=300)
+    frame.loc[frame["x"] < 1.5, "y"] = np.nan
+    columns, coded = read(frame)
+    strength, _ = associations(columns, coded)
+    expected = frame.corr("spearman").to_numpy()
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(strength[off], expected[off], atol=1e-9)

@@ -236,15 +236,26 @@ class TableColumn:
 
     def value(self, number: float, predicted: bool = False) -> Value:
         """The user's value of one number as `encode` makes it."""
-        shown = self.decode(np.array([float(number)]), predicted).plain()[0]
-        if isinstance(shown, np.datetime64 | np.timedelta64):  # Python's, which all frames take
+        return self._plain(self.decode(np.array([float(number)]), predicted).plain()[0])
+
+    def _plain(self, shown: Value) -> Value:
+        """A Python value, which all frames take, of one that numpy gives."""
+        if isinstance(shown, np.datetime64 | np.timedelta64):
             moment = shown.astype(f"{shown.dtype.kind}8[us]").item()
             return moment.date() if self.dtype == "Date" and moment is not None else moment
         return float(shown) if isinstance(shown, np.floating) else shown
 
     def text(self, number: float) -> str:
-        """The same as readable text."""
-        shown = self.value(number, predicted=self.form == "date")
+        """The user's value of one number as readable text."""
+        return self.texts(np.array([float(number)]))[0]
+
+    def texts(self, numbers: Array) -> list[str]:
+        """The user's values of numbers as readable text."""
+        decimals = self.decimals
+        found = self.decode(np.asarray(numbers, dtype=float), self.form == "date").plain()
+        return [self._text(self._plain(one), decimals) for one in found]
+
+    def _text(self, shown: Value, decimals: int) -> str:
         if self.form == "date":
             return str(shown)[: 10 if self.whole else 16]
         if isinstance(shown, timedelta):
@@ -253,8 +264,8 @@ class TableColumn:
         if isinstance(shown, float):
             # Logarithms of x + offset hardly resolve numbers far below the offset.
             shown = 0.0 if abs(shown) < 0.001 * self.offset else shown
-            if self.decimals:
-                return f"{shown:,.{self.decimals}f}"
+            if decimals:
+                return f"{shown:,.{decimals}f}"
             return (
                 f"{shown:.0f}"
                 if self.whole and self.has_levels

@@ -21,12 +21,16 @@ MAX_LEVELS = 24
 CIRCULAR_BINS = 8
 # Indicators of levels in one product.
 MAX_INDICATORS = 2048
+# The strongest pairs with missing values, whose common rows are ranked by themselves.
+MAX_RANKED_AGAIN = 250
 
 
 def associations(
     columns: list[TableColumn] | None, coded: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Association of all pairs of columns.
+
+    Ranks of two numbers are those of their common rows, of other pairs those of all rows.
 
     Parameters
     ----------
@@ -55,6 +59,7 @@ def associations(
 
     ranks = _ranks(X[:, ranked])
     out[np.ix_(ranked, ranked)] = _correlations(ranks, seen[:, ranked])
+    _rank_again(out, X, seen, ranked)
     binary = np.array([kind == "binary" for kind in kinds])
     out[binary] = np.abs(out[binary])  # its levels have no order
     out[:, binary] = np.abs(out[:, binary])
@@ -70,6 +75,28 @@ def associations(
     out[common < MIN_COMMON_ROWS] = np.nan
     np.fill_diagonal(out, np.nan)
     return out, common * step
+
+
+def _rank_again(out: np.ndarray, X: np.ndarray, seen: np.ndarray, ranked: np.ndarray) -> None:
+    """Replace the strongest correlations of pairs with missing values by those of common rows.
+
+    To rank the common rows of all pairs would take too long, and ranks of all rows are near them.
+    """
+    first, second = np.triu_indices(len(ranked), 1)
+    a, b = ranked[first], ranked[second]
+    complete = np.asarray(seen.all(axis=0))
+    some = np.flatnonzero(~(complete[a] & complete[b]))
+    strongest = some[np.argsort(-np.abs(np.nan_to_num(out[a[some], b[some]])), kind="stable")]
+    for i in strongest[:MAX_RANKED_AGAIN]:
+        pair = [a[i], b[i]]
+        common = np.flatnonzero(seen[:, a[i]] & seen[:, b[i]])
+        if len(common) < MIN_COMMON_ROWS:
+            continue
+        x, y = rankdata(X[np.ix_(common, pair)], axis=0).T
+        x, y = x - x.mean(), y - y.mean()
+        scale = np.sqrt((x @ x) * (y @ y))
+        if scale > 0:
+            out[a[i], b[i]] = out[b[i], a[i]] = (x @ y) / scale
 
 
 def _kind(column: TableColumn) -> str:

@@ -127,9 +127,11 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
     }
 
 
-def column_text(schema: Schema | None, d: int, value: float) -> str:
-    """A value of column d in the user's units."""
-    return number_text(value) if schema is None else schema.columns[d].text(value)
+def column_texts(schema: Schema | None, d: int, values: np.ndarray) -> list[str]:
+    """Values of column d in the user's units."""
+    if schema is None:
+        return [number_text(value) for value in values]
+    return schema.columns[d].texts(values)
 
 
 def _column(seen: View, d: int, schema: Schema | None, rows: PageRows | None) -> ColumnLine:
@@ -162,7 +164,8 @@ def _column(seen: View, d: int, schema: Schema | None, rows: PageRows | None) ->
         return line
     if column is not None and column.has_number_levels and len(column.levels) > MAX_NUMBER_BARS:
         known = np.array(column.levels, dtype=float)[known.astype(int)]
-        line["bars"] = _histogram(known, lambda value: number_text(value, column.support.step))
+        step = column.support.step
+        line["bars"] = _histogram(known, lambda ends: [number_text(end, step) for end in ends])
         line["low"], line["high"] = (number_text(end, column.support.step) for end in _ends(known))
         line["typical"] = number_text(float(np.median(known)), column.support.step)
         return line
@@ -180,9 +183,9 @@ def _column(seen: View, d: int, schema: Schema | None, rows: PageRows | None) ->
         line["typical"] = _typical_level(column, counts)
         line["hint"] = (line["missing"] or 0.0) >= MANY_MISSING and column.form == "level"
         return line
-    line["bars"] = _histogram(known, lambda value: column_text(schema, d, value))
-    line["low"], line["high"] = (column_text(schema, d, end) for end in _ends(known))
-    line["typical"] = column_text(schema, d, float(np.median(known)))
+    line["bars"] = _histogram(known, lambda values: column_texts(schema, d, values))
+    ends = column_texts(schema, d, np.array([*_ends(known), np.median(known)]))
+    line["low"], line["high"], line["typical"] = ends
     return line
 
 
@@ -192,11 +195,13 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _histogram(values: np.ndarray, text: Callable[[float], str]) -> list[tuple[str, float]]:
+def _histogram(
+    values: np.ndarray, texts: Callable[[np.ndarray], list[str]]
+) -> list[tuple[str, float]]:
     """Bars of numbers, in bins of one width."""
     low, high = _ends(values)
     counts, edges = np.histogram(values, bins=N_BARS, range=(low, high) if high > low else None)
-    ends = [text(edge) for edge in edges]
+    ends = texts(edges)
     return [
         _bar(f"{ends[i]} to {ends[i + 1]}", count, len(values), counts.max())
         for i, count in enumerate(counts)
