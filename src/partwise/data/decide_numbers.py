@@ -137,7 +137,7 @@ def check_powers(text: pl.Series, n: int, name: str) -> None:
 
 def zero_notes(text: pl.Series, name: str) -> list[str]:
     """A note on numbers such as 1.10 beside 1.9, which may be versions."""
-    some = text.drop_nulls().head(_LOOKED_AT)
+    some = text.head(_LOOKED_AT).drop_nulls()
     places = some.str.extract(r"\.(\d+)$")
     ends_with_zero = places.str.contains(r"^\d0$").fill_null(False)
     if not ends_with_zero.any() or not (places.str.len_chars() == 1).any():

@@ -98,7 +98,7 @@ def refuse_bytes(path: Path, text: str) -> None:
         raise ValueError(
             f"{path}, line {line}: the text contains a zero byte, as damaged files do; correct it."
         )
-    if joint := re.search(r"(?:^|[\r\n])\ufeff", text):
+    if "\ufeff" in text and (joint := re.search(r"(?:^|[\r\n])\ufeff", text)):
         line = len(text[: joint.end()].splitlines())
         raise ValueError(
             f"{path}, line {line}: the line begins with a byte order mark, as where files were "
