@@ -172,9 +172,11 @@ def _pandas_values(
 
 
 def _like_objects(values: Array, known: pd.Series) -> Array:
-    """Numbers as objects like the known ones: Decimal with their places, int, or float."""
+    """Numbers as objects like the known ones: Decimal with their places, int, or else float."""
     out = values.astype(object)
     held = ~np.isnan(values)
+    if known.empty:
+        return out
     if all(isinstance(one, Integral) for one in known):
         out[held] = [round(value) for value in values[held]]
     elif all(isinstance(one, decimal.Decimal) for one in known):
