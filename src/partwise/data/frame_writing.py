@@ -177,8 +177,9 @@ def _like_objects(values: Array, known: pd.Series) -> Array:
     held = ~np.isnan(values)
     if known.empty:
         return out
-    if all(isinstance(one, Integral) for one in known):
-        out[held] = [round(value) for value in values[held]]
+    if all(isinstance(one, Integral) for one in known):  # the others may have fractions
+        whole = held & (values == np.round(values))
+        out[whole] = [int(value) for value in values[whole]]
     elif all(isinstance(one, decimal.Decimal) for one in known):
         place = min((one.as_tuple().exponent for one in known if one.is_finite()), default=0)
         unit = decimal.Decimal((0, (1,), int(place)))
