@@ -339,6 +339,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
 
 
 @pytest.mark.ci
+@pytest.mark.filterwarnings("ignore:Parts are uncertain")
 def test_a_search_for_sizes_resumes(monkeypatch, tmp_path):
     path = tmp_path / "sizes.checkpoint"
     rows = HOLED[:, ::12]

@@ -449,6 +449,27 @@ def test_other_states_are_tried_in_the_division_that_is_nearest():
 
 
 @pytest.mark.ci
+def test_a_column_is_tried_last_with_states_of_its_own():
+    X, parts, states = draw(n=120, per_part=4, n_idle=0)
+    search = Search(trials(X, Prior()), lambda: False, FitLog(0))
+    true = [np.flatnonzero(parts == k) for k in range(3)]
+    wrong = [np.arange(3), np.arange(3, 8), true[2]]
+    own = list(states[search.on.found.rows].T)
+    own[0] = np.zeros_like(own[0])  # in which the column would lose
+    begun = search.on.begun(wrong, own)
+    found = search.columns.moved_last(begun, set())
+    assert sorted(part.columns.tolist() for part in found) == [own.tolist() for own in true]
+    assert search.on.evidence(found) > search.on.evidence(begun)
+    tried = set()
+    assert search.columns.moved_last(found, tried) is None
+    n_tried = len(tried)
+    assert search.columns.moved_last(found, tried) is None  # what did not gain is not tried again
+    assert len(tried) == n_tried
+    search = Search(trials(X, Prior()), lambda: True, FitLog(0))
+    assert search.columns.moved_last(begun, set()) is None  # time is up
+
+
+@pytest.mark.ci
 def test_divided_columns_go_through_all_moves_again():
     X, parts, states = draw(n=120, per_part=4, n_idle=0)
     search = Search(trials(X, Prior()), lambda: False, FitLog(0))
@@ -504,6 +525,48 @@ def test_uncertain_parts_are_warned_of():
     search.on.evidence = lambda parts: -10.0 if parts is one else -11.5
     with pytest.warns(UserWarning, match="another division of the columns is only 1.5 nats worse"):
         assert search.run() == one
+
+
+def between(n=100, seed=0):
+    """Two parts that change places in half of the rows, and a column that both tell equally."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(2, size=(2, n))
+    one, other = (4.0 * kind[:, None] + rng.normal(size=(n, 3)) for kind in (a, b))
+    last = a + b + rng.normal(size=n)
+    return np.vstack([np.column_stack([*parts, last]) for parts in ((one, other), (other, one))])
+
+
+@pytest.mark.ci
+def test_a_column_between_two_parts_is_warned_of():
+    """Its two places have the same evidence, whatever the processor."""
+    X = between()
+    with pytest.warns(UserWarning, match=r"another division of the columns is only 0\.0 nats"):
+        model = auto(X)
+    assert model.n_parts_ == 2
+    assert model.size_path_[-1]["kind"] == "uncertain"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        auto(X[:, :-1])
+
+
+def test_divisions_that_were_tried_tell_how_certain_the_parts_are():
+    search = Search(trials(draw(n=60, per_part=2)[0], Prior()), lambda: False, FitLog(0))
+    one, other, far = (
+        [Part(np.array(c), (), np.ones(2), np.zeros((2, 2))) for c in division]
+        for division in ([[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 3], [1, 2]])
+    )
+    evidence = {id(one): -10.0, id(other): -11.0, id(far): -40.0}
+    search.on.evidence = lambda parts: evidence.get(id(parts), -100.0)
+    ends = [End(-10.0, one, []), End(-40.0, far, [])]
+    assert search._gap(one, ends) is None
+    assert search.columns._gain(far, other) == 29.0
+    assert not search.columns.others
+    assert search.columns._gain(other, one) == 1.0
+    assert search._gap(one, ends) == 1.0  # the parts were better by little
+    assert search._gap(other, ends[:1]) == 0.0
+    assert search._gap(far, ends[:1]) is None
+    assert search.columns._gain(one, other) == -1.0
+    assert search._gap(one, ends) == 1.0  # what was tried instead is worse by little
 
 
 def ring(n=150, D=16, seed=0):

@@ -8,7 +8,7 @@ some are tried with states of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, pairwise
 from typing import TypeAlias
@@ -17,7 +17,14 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data import RowBlock
-from partwise.fitting.state_moves import NEAR, StateMoves
+from partwise.fitting.state_moves import (
+    NEAR,
+    TREE_NEAR_EM,
+    TREE_NEAR_TOL,
+    StateMoves,
+    Tried,
+    move_key,
+)
 from partwise.fitting.state_trials import SPLIT_EM, Trials
 from partwise.models.sizes import Part, Survey, assembled, laid_out, summed
 from partwise.starts.dependence import group_columns
@@ -31,22 +38,34 @@ REGROUPED_DOUBLINGS = 2
 # A division that gains no more nats than this is not better: EM iterations may bring as much.
 LEAST_NATS = 0.1
 
-# Columns that are tried in another part, those that lose least first.
+# Columns that are tried in another part, those that lose least first; and how many of them are
+# tried at the very end, with states that all trees begin.
 NEAREST_COLUMNS = 4
+LAST_COLUMNS = 1
+
+# Divisions that differ by less than so many nats are close.
+CLOSE_NATS = 3.0
 
 
 # A change of the columns of parts: what tells it from others, and the parts after it.
 Proposal: TypeAlias = tuple[tuple[int, ...], Callable[[], list[Part]]]
 
+# Parts, those that were tried in their place, and how many nats these have more.
+Other: TypeAlias = tuple[list[Part], list[Part], float]
+
 
 @dataclass(frozen=True)
 class ColumnMoves:
-    """Moves of columns; ``place`` gives columns to parts, ``late()`` says whether time is up."""
+    """Moves of columns; ``place`` gives columns to parts, ``late()`` says whether time is up.
+
+    ``others`` are divisions that were tried and were nearly as good, or little better.
+    """
 
     on: Trials
     states: StateMoves
     place: Callable[[list[Part]], list[Part]]
     late: Callable[[], bool]
+    others: list[Other] = field(default_factory=list)
 
     def by_part(self, parts: list[Part]) -> tuple[Array, Array]:
         """Evidence of every column under every part and in the background, (K + 1, D).
@@ -134,7 +153,7 @@ class ColumnMoves:
 
         If none has, other states are tried in the new parts of the one that is nearest.
         """
-        before, nearest = self.on.evidence(parts), -NEAR
+        nearest = -NEAR
         near: list[Part] = []
         for key, make in proposals:
             if self.late():
@@ -142,7 +161,7 @@ class ColumnMoves:
             if key not in tried:
                 tried.add(key)
                 after = make()
-                gain = self.on.evidence(after) - before
+                gain = self._gain(parts, after)
                 if gain > LEAST_NATS:
                     return after
                 if gain > nearest:
@@ -153,7 +172,14 @@ class ColumnMoves:
             return None
         after = [part for part in near if part.columns.tobytes() in known]
         after += StateMoves(self.on, self.late).from_trees(new, set(), single=False)
-        return after if self.on.evidence(after) > before + LEAST_NATS else None
+        return after if self._gain(parts, after) > LEAST_NATS else None
+
+    def _gain(self, parts: list[Part], after: list[Part]) -> float:
+        """Nats that other parts have more; those that are close are noted."""
+        gain = self.on.evidence(after) - self.on.evidence(parts)
+        if abs(gain) < CLOSE_NATS:
+            self.others.append((parts, after, gain))
+        return gain
 
     def _exchanges(self, parts: list[Part], ends: Sequence[list[Part]]) -> Iterator[Proposal]:
         """A part of another end in place of what has its columns now."""
@@ -202,26 +228,76 @@ class ColumnMoves:
     def _single_moves(self, parts: list[Part]) -> Iterator[Proposal]:
         """A column in another part, those that lose least by it first."""
         worth, _ = self.by_part(parts)
+        for d, to in self._nearest(parts, worth[:-1], NEAREST_COLUMNS):
+            key = (d, *parts[to].columns.tolist())
+            yield key, partial(self._after_move, parts, worth, d, to)
+
+    def _nearest(self, parts: list[Part], worth: Array, n: int) -> Iterator[tuple[int, int]]:
+        """Columns, and the part to which each would go, at most n, those that lose least first.
+
+        ``worth`` (K, D) or (K + 1, D), with the background, is as `by_part` gives it.
+        """
         d = self.on.found.columns
         owner = np.full(self.on.core.n_columns, len(parts))
         for k, part in enumerate(parts):
             owner[part.columns] = k
-        loss = worth[owner[d], d] - worth[:-1, d]
-        loss[owner[d] == np.arange(len(parts))[:, None]] = np.inf
-        near = np.argsort(loss.min(axis=0, initial=np.inf), kind="stable")[:NEAREST_COLUMNS]
+        own = np.vstack([worth[: len(parts)], self.on.alone])[owner[d], d]
+        loss = own - worth[:, d]
+        loss[owner[d] == np.arange(len(worth))[:, None]] = np.inf
+        near = np.argsort(loss.min(axis=0, initial=np.inf), kind="stable")[:n]
         for i in near[np.isfinite(loss[:, near].min(axis=0, initial=np.inf))]:
-            to = int(loss[:, i].argmin())
-            key = (int(d[i]), *parts[to].columns.tolist())
-            yield key, partial(self._after_move, parts, worth, int(d[i]), to)
+            yield int(d[i]), int(loss[:, i].argmin())
 
     def _after_move(self, parts: list[Part], worth: Array, column: int, to: int) -> list[Part]:
         """Parts after one column has moved, their states split where that gains."""
+        after = self._settled(self._with_column(parts, worth, column, to))
+        return after if self.on.limits.size else self.states.grown(after, 1)
+
+    def _with_column(self, parts: list[Part], worth: Array, column: int, to: int) -> list[Part]:
+        """Parts after one column has moved, the rows' states as they are."""
         worth = worth.copy()
         worth[to, column] = np.inf
-        after = self._settled(self.moved(parts, worth, np.arange(len(worth))))
-        return after if self.on.limits.size else self.states.grown(after, 1)
+        return self.moved(parts, worth, np.arange(len(worth)))
+
+    def moved_last(self, parts: list[Part], tried: Tried) -> list[Part] | None:
+        """Parts after a column has moved that is not better in another part's present states.
+
+        The states of the parts that change are begun again, then by trees; None if none gains.
+        """
+        if self.on.limits.n_parts is not None or not parts:
+            return None
+        worth, _ = self.by_part(parts)
+        known = {part.columns.tobytes() for part in parts}
+        tried.add(_division_key(parts))
+        for d, to in self._nearest(parts, worth, LAST_COLUMNS):
+            after = self._with_column(parts, worth, d, to)
+            key = _division_key(after)
+            if key in tried or self.late():
+                continue
+            tried.add(key)
+            new = [part for part in after if part.columns.tobytes() not in known]
+            after = [part for part in after if part.columns.tobytes() in known]
+            after += self._begun_again(new)
+            if self._gain(parts, after) > LEAST_NATS:
+                return after
+        return None
+
+    def _begun_again(self, parts: list[Part]) -> list[Part]:
+        """Parts of the same columns, states begun again where that is better, then by trees."""
+        fresh = self._settled(self.on.births([p.columns for p in parts if len(p.columns)]))
+        if self.on.limits.size is None:
+            fresh = self.states.grown(fresh, REGROUPED_DOUBLINGS)
+        some = sorted([*self._settled(parts), *fresh], key=self.on.worth)
+        best = list({part.columns.tobytes(): part for part in some}.values())
+        after = StateMoves(self.on, self.late).from_trees(best, set())
+        return self.on.fitted(after, TREE_NEAR_EM, TREE_NEAR_TOL)
 
     def _settled(self, parts: list[Part]) -> list[Part]:
         """Parts that have columns and several states, after some EM iterations."""
         some = self.on.merged(self.on.fitted([p for p in parts if len(p.columns)], SPLIT_EM))
         return [part for part in some if part.n_states > 1]
+
+
+def _division_key(parts: Sequence[Part]) -> str:
+    """Name of a division of the columns."""
+    return move_key("division", *sorted(part.columns.tolist() for part in parts))

@@ -222,7 +222,7 @@ class StateMoves:
         return [m[lo:hi].argmax(axis=0) for lo, hi in spans]
 
 
-def move_key(way: str, *what: Array | int) -> str:
+def move_key(way: str, *what: Array | list[int] | int) -> str:
     """Name of a move by what it would change."""
     told = [one.tolist() if isinstance(one, np.ndarray) else one for one in what]
     return hashlib.sha1(f"{way} {told}".encode()).hexdigest()

@@ -23,9 +23,10 @@ from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.fitted import UNCERTAIN
 from partwise.fitting.checkpoint import SearchMemo, SizePath
-from partwise.fitting.column_moves import ColumnMoves
+from partwise.fitting.column_moves import CLOSE_NATS, ColumnMoves
 from partwise.fitting.state_moves import (
     NEAR,
+    SAME,
     TREE_NEAR_EM,
     TREE_NEAR_TOL,
     StateMoves,
@@ -57,10 +58,10 @@ LEAST_COLUMNS = 3
 # Where cells are few, so many of the best starts go through all moves, and the best end is kept.
 FEW_STARTS = 2
 
-# Parts are uncertain if another end has less than so many nats less, or less than this share of
-# what the parts explain, but keeps together less than this share of the pairs of columns that
-# are together in either. Ends further apart show only that one of the starts was poor.
-UNCERTAIN_GAP = 3.0
+# Parts are uncertain if another division of the columns that was tried against them has less than
+# CLOSE_NATS less, or the end of another start less than this share of what the parts explain, but
+# keeps together less than this share of the pairs of columns that are together in either. Ends
+# further apart show only that one of the starts was poor.
 UNCERTAIN_SHARE = 0.1
 NESTED_SHARE = 0.05
 SAME_PAIRS = 2 / 3
@@ -129,24 +130,37 @@ class Search:
             parts = self._improved(f"rounds {i}", start)
             found.append(End(self.on.evidence(parts), parts, self.path))
         found.sort(key=lambda end: -end.evidence)
-        highest, parts, self.path = found[0]
+        _, parts, self.path = found[0]
         if self.on.few:
             parts = self._polished(found)
-            highest = self.on.evidence(parts)
-        explained = highest - self.on.evidence([])
-        for reached, others, _ in found[1:]:
-            if _are_uncertain(parts, others, highest - reached, explained):
-                warn(
-                    "Parts are uncertain: another division of the columns is only "
-                    f"{highest - reached:.1f} nats worse; see part_stability, or set n_parts."
-                )
-                self._note(UNCERTAIN, (), reached - highest, None)
-                break
+        gap = self._gap(parts, found)
+        if gap is not None:
+            warn(
+                "Parts are uncertain: another division of the columns is only "
+                f"{gap:.1f} nats worse; see part_stability, or set n_parts."
+            )
+            self._note(UNCERTAIN, (), -gap, None)
         nothing = self.on.every.of_columns(self.on.core, np.empty(0, int))
         return sorted(
             parts or [nothing],
             key=lambda part: int(part.columns.min(initial=self.on.core.n_columns)),
         )
+
+    def _gap(self, parts: list[Part], found: Sequence[End]) -> float | None:
+        """Nats that the best other division has less, None if none is nearly as good.
+
+        Others are the ends of other starts and what was tried against these parts.
+        """
+        highest = self.on.evidence(parts)
+        explained, own = highest - self.on.evidence([]), _together(parts)
+        others = [(highest - end.evidence, end.parts, explained) for end in found[1:]]
+        for before, after, gain in self.columns.others:
+            if own == _together(before):
+                others.append((-gain, after, 0.0))
+            elif own == _together(after):
+                others.append((gain, before, 0.0))
+        near = [gap for gap, other, share in others if _are_uncertain(parts, other, gap, share)]
+        return max(0.0, min(near)) if near else None
 
     def _improved(self, name: str, parts: list[Part]) -> list[Part]:
         """Parts after rounds of all moves, which the memo keeps by a name."""
@@ -174,12 +188,13 @@ class Search:
     def _polished(self, found: Sequence[End]) -> list[Part]:
         """Parts of the best end after more thorough trials of columns and, last, of states.
 
-        The trials of states are the same whatever the seed.
+        The trials of states are the same whatever the seed. Where none gains, the column that loses
+        least by leaving its part is tried in another whose states begin again.
         """
         name, rng = "polished", self.on.rng
         kept = self.memo.latest(name, rng)
         if kept is not None:
-            self.path = kept["path"]
+            self.path, self.columns.others[:] = kept["path"], map(tuple, kept["others"])
             return list(kept["parts"])
         first, best = _together(found[0].parts), self._rearranged(found, 0)
         for i, (reached, others, _) in enumerate(found):
@@ -198,9 +213,17 @@ class Search:
                 if gain > 0 and len(placed) < len(parts):
                     self._note("death", (), gain, placed)
                 parts = placed if gain > 0 else parts
-            if self.late() or self.on.evidence(parts) <= before:
+            if self.on.evidence(parts) <= before + SAME:
+                moved = self.columns.moved_last(parts, tried)
+                if moved is None:
+                    break
+                gain = self.on.evidence(moved) - self.on.evidence(parts)
+                self._note("move", (), gain, moved)
+                parts = moved
+            if self.late():
                 break
-        self.memo.keep(name, rng, {"parts": parts, "path": self.path})
+        state = {"parts": parts, "path": self.path, "others": self.columns.others}
+        self.memo.keep(name, rng, state)
         return parts
 
     def _rearranged(self, found: Sequence[End], i: int) -> End:
@@ -476,7 +499,7 @@ def _are_uncertain(
     """
     own, other = _together(parts), _together(others)
     nested = own <= other or other <= own
-    near = max(UNCERTAIN_GAP, (NESTED_SHARE if nested else UNCERTAIN_SHARE) * explained)
+    near = max(CLOSE_NATS, (NESTED_SHARE if nested else UNCERTAIN_SHARE) * explained)
     return gap < near and len(own & other) < SAME_PAIRS * len(own | other)
 
 
