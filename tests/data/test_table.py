@@ -194,7 +194,7 @@ ODD = {
     "a code of missing": ([-99, *np.arange(1.5, N + 0.5)], "-99 is far from all", "gaussian"),
     "two codes": ([*np.arange(20.5, 58.5), 888.88, 999.99], "is far from all", "gaussian"),
     "a date of missing": (
-        pd.to_datetime(["9999-12-31", *pd.date_range("2020-01-01", periods=N - 1)]),
+        np.array(["9999-12-31", *np.arange("2020-01-01", N - 1, dtype="M8[D]")], "M8[s]"),
         "9999-12-31 is far",
         "gaussian",
     ),
