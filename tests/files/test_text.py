@@ -268,7 +268,7 @@ def test_images_of_different_sizes_can_be_resized(tmp_path):
 
 
 def test_folders_that_cannot_be_read(tmp_path):
-    with pytest.raises(ValueError, match="holds no tables .* and no images"):
+    with pytest.raises(ValueError, match=r"holds no tables .* and no images"):
         read_data(tmp_path)
     (tmp_path / "a.png").write_text("no image")
     with pytest.raises(ValueError, match=r"a\.png is not an image"):
