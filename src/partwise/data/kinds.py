@@ -109,7 +109,7 @@ _PROBLEMS = {
     "pandas.to_datetime, or read the file with partwise.files.read_data",
     "numbers": "numbers stored as text, not used as numbers; convert them, or read the file with "
     "partwise.files.read_data",
-    "inside": "texts of numbers or dates in a form that is not read (such as 120/80, 12 metres), "
+    "inside": "texts of numbers or dates in a form that is not read (such as 120/80, 12 meters), "
     "not used as numbers; write one number per cell, without words, to use them",
     "mixed": "values of several types; each distinct value is a category",
     "rare": "categories that occur in only one row; kept, but little can be learned about them",
